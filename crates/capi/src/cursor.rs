@@ -3,7 +3,7 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use holdfast::raw::{Direction, Part, RawRead, RawTable, RowCursor, Scan};
+use holdfast::raw::{Direction, Part, RawRead, RawTable, RowCursor, ScanMode};
 
 use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
 use crate::{Code, Lock, Table, Transaction};
@@ -74,7 +74,7 @@ impl Seek {
         RawRead {
             direction: if self.backward { Direction::Reverse } else { Direction::Forward },
             lock: self.lock.of_read(self.skip_locked),
-            scan: if self.scan { Scan::Declared } else { Scan::Auto },
+            scan: if self.scan { ScanMode::Declared } else { ScanMode::Auto },
             part: if self.head_only { Part::Head } else { Part::Whole },
             committed_if_locked: self.committed_if_locked,
         }

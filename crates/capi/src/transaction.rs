@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::time::Duration;
 
-use holdfast::raw::{RawOptions, RawTransaction, Savepoint};
+use holdfast::raw::{RawOptions, RawTransaction, TxnSavepoint};
 use holdfast::{Error, FlushAtCommit, Result};
 
 use crate::handle::{Options, Slice, close, entry_points, exclusive, give, options, put, shared, take};
@@ -13,9 +13,9 @@ use crate::{Code, Database};
 pub struct Transaction {
     pub(crate) raw: RawTransaction,
     /// Where statement, row and named savepoints are, by the changes before them.
-    statement: Option<(u64, Savepoint)>,
-    row: Option<(u64, Savepoint)>,
-    named: Vec<(u64, Savepoint)>,
+    statement: Option<(u64, TxnSavepoint)>,
+    row: Option<(u64, TxnSavepoint)>,
+    named: Vec<(u64, TxnSavepoint)>,
 }
 
 impl Transaction {

@@ -59,7 +59,7 @@ pub use info::{
 };
 pub use interval::KeyRange;
 pub use manager::LockManager;
-pub use mode::{LockMode, WaitMode};
+pub use mode::{LockMode, LockWait};
 pub use observer::{WaitInterest, WaitObserver};
 pub use owner::{IndexChanges, Owner};
 pub use range::RangeId;

@@ -13,7 +13,7 @@ use holdfast_metrics::{Counter, Gauge, Metrics, WaitClass};
 
 use crate::cover::Covers;
 use crate::info::{DeadlockReport, FindSession, Serial};
-use crate::mode::{Mode, WaitMode};
+use crate::mode::{LockWait, Mode};
 use crate::observer::{WaitInterest, WaitObserver};
 use crate::owner::{Outcome, Owner};
 use crate::queue::Queue;
@@ -102,7 +102,7 @@ impl LockManager {
 
     /// Blocks the owner, whose request stands in a queue, until it is granted. `cancel` takes the
     /// request back.
-    pub(crate) fn wait(&self, owner: &Arc<Owner>, wait: WaitMode, cancel: &dyn Fn()) -> Result<()> {
+    pub(crate) fn wait(&self, owner: &Arc<Owner>, wait: LockWait, cancel: &dyn Fn()) -> Result<()> {
         let limit = wait.limit().unwrap_or_default();
         self.metrics.inc(Counter::RowLockWaits);
         self.metrics.adjust(Gauge::RowLockCurrentWaits, 1);

@@ -29,21 +29,21 @@ impl LockMode {
 
 /// What to do about a lock that another transaction has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitMode {
+pub enum LockWait {
     /// Wait for at most so long, then [`LockTimeout`](holdfast_base::Error::LockTimeout).
     For(Duration),
     /// [`WouldBlock`](holdfast_base::Error::WouldBlock) at once.
     NoWait,
-    /// As [`WaitMode::NoWait`]; a cursor passes over the row instead of reporting it.
+    /// As [`LockWait::NoWait`]; a cursor passes over the row instead of reporting it.
     SkipLocked,
 }
 
-impl WaitMode {
+impl LockWait {
     /// For how long at most a request waits; `None` if it does not.
     pub(crate) fn limit(self) -> Option<Duration> {
         match self {
-            WaitMode::For(limit) => Some(limit),
-            WaitMode::NoWait | WaitMode::SkipLocked => None,
+            LockWait::For(limit) => Some(limit),
+            LockWait::NoWait | LockWait::SkipLocked => None,
         }
     }
 }

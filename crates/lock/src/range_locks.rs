@@ -6,7 +6,7 @@ use holdfast_base::{Error, IndexId, Result};
 
 use crate::interval::KeyRange;
 use crate::manager::LockManager;
-use crate::mode::WaitMode;
+use crate::mode::LockWait;
 use crate::owner::Owner;
 use crate::range::RangeId;
 
@@ -23,7 +23,7 @@ impl LockManager {
     ///
     /// # Errors
     /// As [`LockManager::lock_row`].
-    pub fn wait_range(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8], wait: WaitMode) -> Result<()> {
+    pub fn wait_range(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8], wait: LockWait) -> Result<()> {
         if wait.limit().is_none() {
             return if self.ranges.covered(owner, index, key) { Err(Error::WouldBlock) } else { Ok(()) };
         }
@@ -71,7 +71,7 @@ impl LockManager {
         owner: &Arc<Owner>,
         index: IndexId,
         range: KeyRange,
-        wait: WaitMode,
+        wait: LockWait,
     ) -> Result<Option<RangeId>> {
         // Transactions that come in a given order are not to wait for later ones.
         let is_ordered = self.is_ordered();

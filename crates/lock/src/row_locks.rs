@@ -7,7 +7,7 @@ use holdfast_base::{Error, IndexId, Result};
 use smallvec::SmallVec;
 
 use crate::manager::LockManager;
-use crate::mode::{LockMode, Mode, WaitMode};
+use crate::mode::{LockMode, LockWait, Mode};
 use crate::owner::{Owner, Target};
 use crate::queue::Verdict;
 use crate::rows::{Row, RowLock, Rows};
@@ -45,7 +45,7 @@ impl LockManager {
         index: IndexId,
         key: &[u8],
         mode: LockMode,
-        wait: WaitMode,
+        wait: LockWait,
         implicit: Option<&Implicit<'_>>,
     ) -> Result<bool> {
         let mut waited = false;
@@ -104,11 +104,11 @@ impl LockManager {
     }
 
     /// Where the locks take too much memory, the row locks of `owner` become a table lock; with
-    /// [`WaitMode::NoWait`] only if that can be had at once.
+    /// [`LockWait::NoWait`] only if that can be had at once.
     ///
     /// # Errors
     /// As [`LockManager::lock_row`].
-    pub fn save_memory(&self, owner: &Arc<Owner>, index: IndexId, wait: WaitMode) -> Result<()> {
+    pub fn save_memory(&self, owner: &Arc<Owner>, index: IndexId, wait: LockWait) -> Result<()> {
         if self.memory() > self.budget { self.escalate(owner, index, wait) } else { Ok(()) }
     }
 
@@ -118,7 +118,7 @@ impl LockManager {
         index: IndexId,
         key: &[u8],
         mode: LockMode,
-        wait: WaitMode,
+        wait: LockWait,
         implicit: Option<&Implicit<'_>>,
     ) -> Result<Step> {
         let row = self.row(index, key);
@@ -185,7 +185,7 @@ impl LockManager {
 
     /// Enters the locks that others have by covers, where they keep `owner` from its lock. False if
     /// there is one and `owner` does not wait.
-    fn enter_covered(&self, rows: &mut Rows, owner: &Owner, row: &Row<'_>, mode: LockMode, wait: WaitMode) -> bool {
+    fn enter_covered(&self, rows: &mut Rows, owner: &Owner, row: &Row<'_>, mode: LockMode, wait: LockWait) -> bool {
         if rows.get(row).is_some_and(|queue| queue.holds(owner, mode.row())) {
             return true;
         }

@@ -11,10 +11,10 @@ use holdfast_metrics::Metrics;
 use shuttle::thread::spawn;
 
 use crate::LockMode::{Exclusive, Shared};
-use crate::{Implicit, KeyRange, LockManager, Owner, WaitMode};
+use crate::{Implicit, KeyRange, LockManager, LockWait, Owner};
 
 const T: IndexId = IndexId(1);
-const LONG: WaitMode = WaitMode::For(Duration::from_secs(3600));
+const LONG: LockWait = LockWait::For(Duration::from_secs(3600));
 const RUNS: usize = 3_000;
 
 fn manager(budget: usize) -> Arc<LockManager> {

@@ -11,7 +11,7 @@ use holdfast_base::{Error, IndexId, Result};
 use holdfast_metrics::Counter;
 
 use crate::manager::LockManager;
-use crate::mode::{LockMode, Mode, WaitMode};
+use crate::mode::{LockMode, LockWait, Mode};
 use crate::owner::{Owner, Target};
 use crate::queue::{Queue, Verdict};
 
@@ -49,7 +49,7 @@ impl LockManager {
     ///
     /// # Errors
     /// As [`LockManager::lock_row`].
-    pub fn lock_table(&self, owner: &Arc<Owner>, index: IndexId, mode: LockMode, wait: WaitMode) -> Result<()> {
+    pub fn lock_table(&self, owner: &Arc<Owner>, index: IndexId, mode: LockMode, wait: LockWait) -> Result<()> {
         {
             let mut tables = self.tables.lock();
             let queue = tables.entry(index).or_default();
@@ -123,7 +123,7 @@ impl LockManager {
     }
 
     /// Replaces the owner's row locks in `index` by a table lock, if it holds enough of them.
-    pub(crate) fn escalate(&self, owner: &Arc<Owner>, index: IndexId, wait: WaitMode) -> Result<()> {
+    pub(crate) fn escalate(&self, owner: &Arc<Owner>, index: IndexId, wait: LockWait) -> Result<()> {
         let rows: Vec<Arc<[u8]>> = {
             let held = owner.held.lock();
             if held.rows.len() < 2 * held.escalation_refused_at {

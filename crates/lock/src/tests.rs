@@ -8,11 +8,11 @@ use crate::LockMode::{Exclusive, Shared};
 use crate::owner::Outcome;
 use crate::row_locks::Step;
 use crate::{
-    Implicit, KeyRange, LockKind, LockManager, Owner, Session, WaitInterest, WaitMode, WaitObserver, WantedLock,
+    Implicit, KeyRange, LockKind, LockManager, LockWait, Owner, Session, WaitInterest, WaitObserver, WantedLock,
 };
 
 const T: IndexId = IndexId(1);
-const LONG: WaitMode = WaitMode::For(Duration::from_secs(60));
+const LONG: LockWait = LockWait::For(Duration::from_secs(60));
 
 fn manager() -> LockManager {
     LockManager::new(1 << 20, Metrics::new())
@@ -31,12 +31,12 @@ fn nowait_and_skip_locked_do_not_wait() {
     let m = manager();
     let (a, b) = (Owner::new(1), Owner::new(2));
     assert!(!m.lock_row(&a, T, b"k", Exclusive, LONG, None).unwrap());
-    for wait in [WaitMode::NoWait, WaitMode::SkipLocked] {
+    for wait in [LockWait::NoWait, LockWait::SkipLocked] {
         assert!(matches!(m.lock_row(&b, T, b"k", Shared, wait, None), Err(Error::WouldBlock)));
     }
     assert!(m.blocked(&b, T, b"k") && !m.blocked(&a, T, b"k") && !m.blocked(&b, T, b"other"));
     m.release_all(&a);
-    assert!(!m.lock_row(&b, T, b"k", Shared, WaitMode::NoWait, None).unwrap());
+    assert!(!m.lock_row(&b, T, b"k", Shared, LockWait::NoWait, None).unwrap());
     m.release_all(&b);
     assert_eq!(m.memory(), 0);
     assert!(m.locks().is_empty());
@@ -47,10 +47,10 @@ fn a_wait_ends_with_a_timeout_and_leaves_nothing_behind() {
     let m = manager();
     let (a, b, c) = (Owner::new(1), Owner::new(2), Owner::new(3));
     m.lock_row(&a, T, b"k", Shared, LONG, None).unwrap();
-    let short = WaitMode::For(Duration::from_millis(1));
+    let short = LockWait::For(Duration::from_millis(1));
     assert!(matches!(m.lock_row(&b, T, b"k", Exclusive, short, None), Err(Error::LockTimeout)));
     // The waiter is gone, so a reader is not held up by it.
-    assert!(!m.lock_row(&c, T, b"k", Shared, WaitMode::NoWait, None).unwrap());
+    assert!(!m.lock_row(&c, T, b"k", Shared, LockWait::NoWait, None).unwrap());
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_kill_interrupts_a_wait() {
     // The kill holds until the next statement begins.
     assert!(matches!(m.lock_row(&b, T, b"k", Exclusive, LONG, None), Err(Error::Interrupted)));
     b.clear_kill();
-    assert!(matches!(m.lock_row(&b, T, b"k", Exclusive, WaitMode::NoWait, None), Err(Error::WouldBlock)));
+    assert!(matches!(m.lock_row(&b, T, b"k", Exclusive, LockWait::NoWait, None), Err(Error::WouldBlock)));
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn who_waits_to_insert_goes_before_the_readers_that_come() {
             assert_eq!(m.waits().iter().map(|w| (w.waiting, w.blocking)).collect::<Vec<_>>(), [(2, 1), (3, 2)]);
             // Readers of other ranges, and those that do not wait, do not queue.
             assert!(m.lock_range_in_turn(&elsewhere, T, KeyRange::point(b"a"), LONG).unwrap().is_some());
-            assert!(m.lock_range_in_turn(&elsewhere, T, KeyRange::point(b"m"), WaitMode::NoWait).unwrap().is_some());
+            assert!(m.lock_range_in_turn(&elsewhere, T, KeyRange::point(b"m"), LockWait::NoWait).unwrap().is_some());
             m.release_all(&elsewhere);
             m.release_all(&first);
         });
@@ -267,7 +267,7 @@ fn a_cycle_is_found_that_a_third_one_closes() {
 fn a_lock_that_was_entered_beside_the_owners_takes_nothing_from_it() {
     let m = manager();
     let [writer, reader, third] = [1, 2, 3].map(Owner::new);
-    let short = WaitMode::For(Duration::from_millis(1));
+    let short = LockWait::For(Duration::from_millis(1));
     m.lock_row(&reader, T, b"k", Exclusive, LONG, None).unwrap();
     let implicit = Implicit { owner: &writer, active: &|| true };
     assert!(matches!(m.lock_row(&third, T, b"k", Exclusive, short, Some(&implicit)), Err(Error::LockTimeout)));
@@ -284,7 +284,7 @@ fn a_lock_that_was_entered_beside_the_owners_takes_nothing_from_it() {
 fn an_owner_whose_lock_came_too_late_waits_for_the_writer_in_the_row() {
     let m = manager();
     let [writer, late, third] = [1, 2, 3].map(Owner::new);
-    let short = WaitMode::For(Duration::from_millis(1));
+    let short = LockWait::For(Duration::from_millis(1));
     m.lock_row(&late, T, b"k", Exclusive, LONG, None).unwrap();
     let implicit = Implicit { owner: &writer, active: &|| true };
     for owner in [&third, &late] {
@@ -310,7 +310,7 @@ fn many_row_locks_become_a_table_lock() {
     assert!(!m.blocked(&b, T, &7u32.to_be_bytes()), "nothing keeps a transaction from a row that it has locked");
     assert!(m.blocked(&b, T, b"anything") && !m.blocked(&a, T, b"anything"));
     assert!(m.blocked(&a, T, &7u32.to_be_bytes()));
-    assert!(matches!(m.lock_row(&b, T, b"x", Shared, WaitMode::NoWait, None), Err(Error::WouldBlock)));
+    assert!(matches!(m.lock_row(&b, T, b"x", Shared, LockWait::NoWait, None), Err(Error::WouldBlock)));
     std::thread::scope(|s| {
         let waiter = s.spawn(|| m.lock_row(&b, T, b"x", Exclusive, LONG, None));
         while_waiting(&b, || m.release_all(&a));
@@ -327,7 +327,7 @@ fn an_unlocked_row_goes_to_the_next() {
     let (a, b) = (Owner::new(1), Owner::new(2));
     m.lock_row(&a, T, b"k", Exclusive, LONG, None).unwrap();
     m.unlock_row(&a, T, b"k");
-    assert!(!m.lock_row(&b, T, b"k", Exclusive, WaitMode::NoWait, None).unwrap());
+    assert!(!m.lock_row(&b, T, b"k", Exclusive, LockWait::NoWait, None).unwrap());
     m.release_all(&a);
     assert!(m.blocked(&a, T, b"k"));
 }
@@ -418,7 +418,7 @@ fn a_cycle_is_found_if_and_only_if_there_is_one() {
         let mode = if random(3) == 0 { Shared } else { Exclusive };
         let key = [random(4) as u8];
         let step = match random(20) {
-            0 => match m.lock_table(&owner, T, mode, WaitMode::NoWait) {
+            0 => match m.lock_table(&owner, T, mode, LockWait::NoWait) {
                 Ok(()) => continue,
                 Err(_) => {
                     m.enqueue_table(&owner, T, mode.row(), true).unwrap();

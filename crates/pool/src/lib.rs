@@ -76,5 +76,5 @@ pub use {
     reserve::Reserved,
     restore::{RestoreReport, restore_torn_pages},
     space::Space,
-    stats::{FrameInfo, Owner, PoolStats, Resident},
+    stats::{FrameInfo, PageOwner, PoolStats, Resident},
 };

@@ -21,7 +21,7 @@ use crate::guard::{ExclusiveGuard, OptimisticGuard, PageStamp, SharedGuard};
 use crate::request::{Access, AccessKind, Fill};
 use crate::reserve::Reserved;
 use crate::space::Space;
-use crate::stats::{FrameInfo, Owner, PoolStats, Resident};
+use crate::stats::{FrameInfo, PageOwner, PoolStats, Resident};
 use crate::{cleaner, readahead};
 
 /// The buffer pool of one database.
@@ -409,7 +409,7 @@ impl Pool {
 
     /// What is in the pool, by space, index and page type.
     #[must_use]
-    pub fn residency(&self) -> HashMap<Owner, Resident> {
+    pub fn residency(&self) -> HashMap<PageOwner, Resident> {
         self.core.residency()
     }
 

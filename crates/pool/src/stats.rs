@@ -46,7 +46,7 @@ pub struct FrameInfo {
     /// Its page.
     pub id: PageId,
     /// Whose it is.
-    pub owner: Owner,
+    pub owner: PageOwner,
     /// The page's last change.
     pub lsn: Lsn,
     /// The first change that its file does not have; `None` if it is clean.
@@ -76,7 +76,7 @@ pub struct Resident {
 
 /// Whose pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Owner {
+pub struct PageOwner {
     /// The space.
     pub space: SpaceId,
     /// The index; 0 for pages that belong to none.
@@ -85,7 +85,7 @@ pub struct Owner {
     pub page_type: u8,
 }
 
-impl Owner {
+impl PageOwner {
     /// The page type; `None` for bytes that are none.
     #[must_use]
     pub fn page_type(&self) -> Option<PageType> {
@@ -170,8 +170,8 @@ impl Core {
 
     /// Adds up the pages by owner. Pages that change hands meanwhile may be missed or counted for
     /// their former owner.
-    pub(crate) fn residency(&self) -> HashMap<Owner, Resident> {
-        let mut owners: HashMap<Owner, Resident> = HashMap::default();
+    pub(crate) fn residency(&self) -> HashMap<PageOwner, Resident> {
+        let mut owners: HashMap<PageOwner, Resident> = HashMap::default();
         self.each_page(&mut |page, _| {
             let sum = owners.entry(page.owner).or_default();
             sum.pages += 1;
@@ -199,7 +199,7 @@ impl Core {
             let info = FrameInfo {
                 frame,
                 id,
-                owner: Owner { space: id.space, index, page_type },
+                owner: PageOwner { space: id.space, index, page_type },
                 lsn: Lsn(bytes.u64(page::OFF_LSN).unwrap_or(0)),
                 dirty_since: (rec_lsn != 0).then_some(Lsn(rec_lsn)),
                 queue: TouchRules::queue(header.policy.load(std::sync::atomic::Ordering::Relaxed)),

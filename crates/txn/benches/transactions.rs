@@ -61,7 +61,7 @@ fn updates(bed: &Bed, from: u64, n: u64) {
     for i in from..from + n {
         let mut txn = bed.sys.begin(TxnOptions::default());
         txn.update(&bed.rows, &key(i), &[i as u8; 100], None).unwrap();
-        txn.commit(Durability::Lazy).unwrap();
+        txn.commit(FlushAtCommit::Lazy).unwrap();
     }
 }
 
@@ -77,22 +77,10 @@ fn statement(bed: &Bed, change: impl Fn(&mut Txn, &[u8])) {
         change(&mut txn, &row);
     }
     drop(cursor);
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
 }
 
-fn main() {
-    let bed = bed();
-    let mut txn = bed.sys.begin(TxnOptions::default());
-    let start = Instant::now();
-    for i in 0..ROWS {
-        txn.insert(&bed.rows, &key(i), &[7; 100]).unwrap();
-    }
-    txn.commit(Durability::Lazy).unwrap();
-    println!(
-        "{:<52} {:>9.1} ns",
-        "insert, scattered, one transaction",
-        start.elapsed().as_nanos() as f64 / ROWS as f64
-    );
+fn reads(bed: &Bed) {
     let mut value = Vec::new();
     time("get, one snapshot", ROWS, || {
         let mut txn = bed.sys.begin(TxnOptions::snapshot());
@@ -104,7 +92,7 @@ fn main() {
         for i in 0..ROWS {
             let mut txn = bed.sys.begin(TxnOptions::snapshot());
             assert!(txn.get(&bed.rows, &key(i), &mut value).unwrap());
-            txn.commit(Durability::Lazy).unwrap();
+            txn.commit(FlushAtCommit::Lazy).unwrap();
         }
     });
     time("scan, per row", ROWS, || {
@@ -113,16 +101,20 @@ fn main() {
         let mut cursor = txn.cursor(&bed.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
         while cursor.next().unwrap().is_some() {}
     });
+}
+
+/// Changes and locks, many in one transaction.
+fn statements(bed: &Bed) {
     time("update in one transaction", ROWS, || {
         let mut txn = bed.sys.begin(TxnOptions::default());
         for i in 0..ROWS {
             txn.update(&bed.rows, &key(i), &[i as u8; 100], None).unwrap();
         }
-        txn.commit(Durability::Lazy).unwrap();
+        txn.commit(FlushAtCommit::Lazy).unwrap();
     });
-    time("a statement that locks all rows, per row", ROWS, || statement(&bed, |_, _| {}));
+    time("a statement that locks all rows, per row", ROWS, || statement(bed, |_, _| {}));
     time("a statement that updates all rows, per row", ROWS, || {
-        statement(&bed, |txn, row| assert!(txn.update(&bed.rows, row, &[9; 100], None).unwrap()));
+        statement(bed, |txn, row| assert!(txn.update(&bed.rows, row, &[9; 100], None).unwrap()));
     });
     time("a lock on a range of one row, in one transaction", ROWS, || {
         let mut txn = bed.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::default() });
@@ -133,8 +125,25 @@ fn main() {
             let mut cursor = txn.cursor(&bed.rows, one, one, options).unwrap();
             while cursor.next().unwrap().is_some() {}
         }
-        txn.commit(Durability::Lazy).unwrap();
+        txn.commit(FlushAtCommit::Lazy).unwrap();
     });
+}
+
+fn main() {
+    let bed = bed();
+    let mut txn = bed.sys.begin(TxnOptions::default());
+    let start = Instant::now();
+    for i in 0..ROWS {
+        txn.insert(&bed.rows, &key(i), &[7; 100]).unwrap();
+    }
+    txn.commit(FlushAtCommit::Lazy).unwrap();
+    println!(
+        "{:<52} {:>9.1} ns",
+        "insert, scattered, one transaction",
+        start.elapsed().as_nanos() as f64 / ROWS as f64
+    );
+    reads(&bed);
+    statements(&bed);
     time("update and commit", ROWS, || updates(&bed, 0, ROWS));
     time("update and commit, 2 threads", ROWS, || {
         std::thread::scope(|s| {
@@ -142,6 +151,7 @@ fn main() {
             s.spawn(|| updates(&bed, ROWS / 2, ROWS / 2));
         });
     });
+    let mut value = Vec::new();
     let mut dump = bed.sys.begin(TxnOptions::snapshot());
     dump.take_snapshot();
     time("update and commit beside a long snapshot", ROWS, || updates(&bed, 0, ROWS));

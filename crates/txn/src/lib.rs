@@ -50,21 +50,24 @@ mod wait;
 #[cfg(not(shuttle))]
 mod xa;
 
+#[cfg(not(shuttle))]
+pub use holdfast_wal::FlushAtCommit;
+
 pub use holdfast_lock::{
-    DeadlockParty, DeadlockReport, FindSession, KeyRange, LockInfo, LockKind, LockMode, LockWaitInfo, Serial, Session,
-    WaitInterest, WaitMode, WaitObserver, WantedLock,
+    DeadlockParty, DeadlockReport, FindSession, KeyRange, LockInfo, LockKind, LockMode, LockWait, LockWaitInfo, Serial,
+    Session, WaitInterest, WaitObserver, WantedLock,
 };
 #[cfg(not(shuttle))]
 pub use {
-    cursor::{CursorOptions, Direction, RowCursor, Scan},
+    cursor::{CursorOptions, Direction, RowCursor, ScanMode},
     entry::index::{IndexKind, TableIndex},
     entry::load::{Loader, SuspendedLoader},
-    entry::row::{HEADER_LEN, VersionHeader, row_key_begin},
+    entry::row::{VERSION_HEADER_LEN, VersionHeader, row_key_begin},
     entry::values::{self, NewValue, Part},
     info::{TrxInfo, TxnStats},
-    options::{Durability, Isolation, TxnConfig, TxnOptions},
+    options::{Isolation, TxnConfig, TxnOptions},
     system::TxnSystem,
-    txn::{Savepoint, Txn},
+    txn::{Txn, TxnSavepoint},
     undo::XID_MAX,
     wait::Wait,
     xa::prepared::PreparedTxn,

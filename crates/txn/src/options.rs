@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use holdfast_lock::WaitMode;
+use holdfast_lock::LockWait;
 
 /// How much of other transactions a transaction sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -16,19 +16,6 @@ pub enum Isolation {
     RepeatableRead,
     /// Every read locks the rows and the ranges it reads, and reads the newest committed version.
     Serializable,
-}
-
-/// What a commit waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Durability {
-    /// The log is synced up to the commit.
-    #[default]
-    Sync,
-    /// The log is handed to the operating system up to the commit: it survives a crash of the
-    /// process.
-    Write,
-    /// Nothing; a later sync carries it along.
-    Lazy,
 }
 
 /// Settings of a [`crate::TxnSystem`].
@@ -92,7 +79,7 @@ pub struct TxnOptions {
     /// Changes are refused, and its snapshot may be given up when old versions reach their limit.
     pub read_only: bool,
     /// What to do about a lock of another transaction; `None`: wait for the configured time.
-    pub wait: Option<WaitMode>,
+    pub wait: Option<LockWait>,
 }
 
 impl Default for TxnOptions {

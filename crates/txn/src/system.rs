@@ -30,14 +30,14 @@ use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId, latches};
 use holdfast_metrics::{Gauge, Local, Metrics};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
-use holdfast_wal::Poison;
+use holdfast_wal::{FlushAtCommit, Poison};
 
 use crate::entry::index::TableIndex;
-use crate::mvcc::clock::Clock;
+use crate::mvcc::clock::CommitClock;
 use crate::mvcc::commit_map::CommitMap;
 use crate::mvcc::open_txns::{OpenTxn, OpenTxns};
 use crate::mvcc::view::{View, Views};
-use crate::options::{Durability, TxnConfig, TxnOptions};
+use crate::options::{TxnConfig, TxnOptions};
 use crate::purge::background::Background;
 use crate::purge::history::History;
 use crate::purge::lost::LostVersions;
@@ -76,7 +76,7 @@ pub struct TxnSystem {
     pub(crate) store: Arc<Store>,
     pub(crate) config: TxnConfig,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) clock: Arc<Clock>,
+    pub(crate) clock: Arc<CommitClock>,
     pub(crate) map: CommitMap,
     pub(crate) views: Views,
     pub(crate) locks: LockManager,
@@ -152,7 +152,7 @@ impl TxnSystem {
         let open = Arc::new(OpenTxns::new());
         let waiting = Arc::clone(&open);
         store.wal().shared_poison().on_set(move |poison| stop_waits(&waiting, poison));
-        let clock = Clock::new(TxnId(from.max_txn.0 + 1), from.last_commit);
+        let clock = CommitClock::new(TxnId(from.max_txn.0 + 1), from.last_commit);
         let map = CommitMap::new(config.commit_window, &clock, active);
         metrics.set(Gauge::MemoryCommitMap, map.memory() as u64);
         Arc::new(TxnSystem {
@@ -324,12 +324,12 @@ impl TxnSystem {
     }
 
     /// Waits until the log is as durable as asked for.
-    pub(crate) fn wait_durable(&self, lsn: Lsn, durability: Durability) -> Result<()> {
+    pub(crate) fn wait_durable(&self, lsn: Lsn, durability: FlushAtCommit) -> Result<()> {
         match durability {
-            Durability::Sync if holdfast_base::planted!("commit-not-awaited") => Ok(()),
-            Durability::Sync => self.store.wal().flush_to(lsn),
-            Durability::Write => self.store.wal().write_to(lsn),
-            Durability::Lazy => Ok(()),
+            FlushAtCommit::Sync if holdfast_base::planted!("commit-not-awaited") => Ok(()),
+            FlushAtCommit::Sync => self.store.wal().flush_to(lsn),
+            FlushAtCommit::Write => self.store.wal().write_to(lsn),
+            FlushAtCommit::Lazy => Ok(()),
         }
     }
 

@@ -22,12 +22,13 @@ use holdfast_metrics::{Counter, Gauge, Local, Timing, local};
 use crate::entry::last_read::{ForCursors, LastRead};
 use crate::entry::row::VersionHeader;
 use crate::entry::visibility::Reader;
-use crate::options::{Durability, Isolation, TxnOptions};
+use crate::options::{Isolation, TxnOptions};
 use crate::recovery::losers::Loser;
 use crate::savepoint::GoesOn;
 use crate::system::{Committed, OpenView, TxnSystem};
 use crate::undo::UndoLog;
-use holdfast_lock::{Owner, Serial, WaitMode};
+use holdfast_lock::{LockWait, Owner, Serial};
+use holdfast_wal::FlushAtCommit;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
@@ -39,7 +40,7 @@ pub(crate) enum State {
 
 /// A point in a transaction to which it can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Savepoint {
+pub struct TxnSavepoint {
     records: u64,
 }
 
@@ -60,7 +61,7 @@ pub struct Txn {
     /// The xid that is taken because its log says it.
     xid: Option<Vec<u8>>,
     /// How durable it was to be when it was prepared, and is to be when that is taken back.
-    prepared: Durability,
+    prepared: FlushAtCommit,
     /// A rollback to so many changes, or of a [`Txn::prepare`], has failed: what came later is
     /// there in part.
     half_undone: Option<u64>,
@@ -109,7 +110,7 @@ impl Txn {
             state: State::Active,
             newly_locked: false,
             xid: None,
-            prepared: Durability::Sync,
+            prepared: FlushAtCommit::Sync,
             half_undone: None,
             committed: None,
             last_read: LastRead::default(),
@@ -175,7 +176,7 @@ impl Txn {
     ///
     /// # Errors
     /// [`Error::Closed`] if the transaction has ended.
-    pub fn statement_begin(&mut self) -> Result<Savepoint> {
+    pub fn statement_begin(&mut self) -> Result<TxnSavepoint> {
         self.check_open()?;
         if let Some(owner) = self.owner.get() {
             owner.clear_kill();
@@ -197,14 +198,14 @@ impl Txn {
     }
 
     /// What to do about locks of others from here on, unless a call says something else.
-    pub fn set_wait(&mut self, wait: WaitMode) {
+    pub fn set_wait(&mut self, wait: LockWait) {
         self.options.wait = Some(wait);
     }
 
     /// The point that the transaction has reached.
     #[must_use]
-    pub fn savepoint(&self) -> Savepoint {
-        Savepoint { records: self.changes() }
+    pub fn savepoint(&self) -> TxnSavepoint {
+        TxnSavepoint { records: self.changes() }
     }
 
     /// Undoes what was changed since `savepoint`. The view and the locks stay: a row that was there
@@ -215,7 +216,7 @@ impl Txn {
     /// earlier point since; those of reading and writing pages: then this may be tried again, with
     /// the savepoint or an earlier one, and everything else but [`Txn::rollback`] gets
     /// [`Error::HalfUndone`].
-    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
+    pub fn rollback_to(&mut self, savepoint: TxnSavepoint) -> Result<()> {
         let completes = self.state == State::Active && self.half_undone.is_some_and(|keep| savepoint.records <= keep);
         if !completes {
             self.check_open()?;
@@ -312,8 +313,8 @@ impl Txn {
         }
     }
 
-    pub(crate) fn wait_mode(&self) -> WaitMode {
-        self.options.wait.unwrap_or(WaitMode::For(self.system.config.lock_wait_timeout))
+    pub(crate) fn wait_mode(&self) -> LockWait {
+        self.options.wait.unwrap_or(LockWait::For(self.system.config.lock_wait_timeout))
     }
 
     /// First phase of two-phase commit: from here on the transaction survives a crash, until it is
@@ -324,7 +325,7 @@ impl Txn {
     /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log. The
     /// transaction is not prepared then, and goes on; but if that could not be taken back, all that
     /// is left to it is [`Txn::rollback`].
-    pub fn prepare(&mut self, xid: &[u8], durability: Durability) -> Result<()> {
+    pub fn prepare(&mut self, xid: &[u8], durability: FlushAtCommit) -> Result<()> {
         self.check_open()?;
         self.give_back_unbegun_log();
         if let Some(log) = &mut self.log {
@@ -411,7 +412,7 @@ impl Txn {
     /// # Errors
     /// Those of the log. If the commit was appended but could not be made durable, the database is
     /// poisoned, and only recovery can tell whether it survived.
-    pub fn commit(&mut self, durability: Durability) -> Result<()> {
+    pub fn commit(&mut self, durability: FlushAtCommit) -> Result<()> {
         if self.state != State::Ended && self.log.is_none() {
             return self.commit_ordered();
         }

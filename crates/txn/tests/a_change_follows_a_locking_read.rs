@@ -68,13 +68,13 @@ fn the_same_key_of_another_index_is_another_entry() {
     db.put(&[("a", "row")]);
     let mut txn = db.begin();
     txn.insert(&db.other, b"a", b"other").unwrap();
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     let mut txn = db.at(Isolation::RepeatableRead);
     assert_eq!(read_locked(&mut txn, &db, "a").unwrap(), "row");
     let mut old = Vec::new();
     assert!(txn.update(&db.other, b"a", b"changed", Some(&mut old)).unwrap());
     assert_eq!(old, b"other");
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     let mut out = Vec::new();
     let acc = db.store.pool().access(AccessKind::Point);
     assert!(db.rows.tree().get(b"a", &acc, &mut out).unwrap());

@@ -21,7 +21,7 @@ fn value(head: &str, fill: u8) -> Vec<u8> {
 fn insert(db: &Db, key: &[u8], value: &[u8]) {
     let mut txn = db.begin();
     txn.insert(&db.rows, key, headed(value)).unwrap();
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
 }
 
 /// Reads with a lock and changes, as an UPDATE does.
@@ -34,7 +34,7 @@ fn update(txn: &mut Txn, db: &Db, key: &[u8], value: &[u8]) {
 fn update_alone(db: &Db, key: &[u8], value: &[u8]) {
     let mut txn = db.begin();
     update(&mut txn, db, key, value);
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
 }
 
 fn read(txn: &mut Txn, db: &Db, key: &[u8], part: Part) -> Option<Vec<u8>> {
@@ -52,7 +52,7 @@ fn nothing_is_left(db: &Db, keys: &[&[u8]]) {
     for key in keys {
         txn.delete(&db.rows, key, None).unwrap();
     }
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     db.purge();
     assert_eq!(db.physical(&db.rows), 0);
     db.verify_clean();
@@ -135,7 +135,7 @@ fn a_change_without_a_lock_has_a_chain_of_its_own() {
     );
     txn.update(&db.rows, b"k", headed(&value("2", b'a')), None).unwrap();
     assert_eq!(count(&db, Counter::OverflowShares), 1, "no other transaction can replace its own version");
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     db.purge();
     db.verify_clean();
     nothing_is_left(&db, &[b"k"]);
@@ -168,7 +168,7 @@ fn a_head_that_is_too_long_goes_with_the_rest() {
     let long = value("0", b'a');
     let mut txn = db.begin();
     txn.insert(&db.rows, b"k", NewValue::with_head(&long, 9_000)).unwrap();
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     assert_eq!(read(&mut db.begin(), &db, b"k", Part::Head), Some(long));
     nothing_is_left(&db, &[b"k"]);
 }

@@ -15,7 +15,7 @@ use holdfast_metrics::Counter;
 use holdfast_txn::*;
 use session::Session;
 
-fn lock(txn: &mut Txn, db: &Db, key: &str, wait: WaitMode) -> holdfast_base::Result<String> {
+fn lock(txn: &mut Txn, db: &Db, key: &str, wait: LockWait) -> holdfast_base::Result<String> {
     let mut value = Vec::new();
     assert!(txn.get_locked(&db.rows, key.as_bytes(), LockMode::Exclusive, Some(wait), &mut value)?);
     Ok(String::from_utf8(value).unwrap())
@@ -23,7 +23,7 @@ fn lock(txn: &mut Txn, db: &Db, key: &str, wait: WaitMode) -> holdfast_base::Res
 
 fn is_locked(db: &Db, key: &str) -> bool {
     let mut other = db.at(Isolation::ReadCommitted);
-    is(lock(&mut other, db, key, WaitMode::NoWait), |e| matches!(e, Error::WouldBlock))
+    is(lock(&mut other, db, key, LockWait::NoWait), |e| matches!(e, Error::WouldBlock))
 }
 
 /// An UPDATE of all rows held a lock for each, and a lock on the whole table once they took too
@@ -52,13 +52,13 @@ fn a_statement_that_changes_many_rows_holds_few_locks() {
     }
     drop(cursor);
     assert_eq!(db.store.metrics().get(Counter::LockEscalations), 0);
-    let mut other = db.sys.begin(TxnOptions { wait: Some(WaitMode::NoWait), ..TxnOptions::default() });
+    let mut other = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..TxnOptions::default() });
     for key in ["00000", "00009", "01499"] {
         assert!(is_locked(&db, key));
         assert!(is(other.upsert(&db.rows, key.as_bytes(), b"x", None), |e| matches!(e, Error::WouldBlock)));
     }
     assert!(!is_locked(&db, "01500"), "no other row is");
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     assert!(!is_locked(&db, "01498"));
     assert_eq!(db.sys.locks().memory(), 0);
 }
@@ -68,9 +68,9 @@ fn a_lock_that_is_older_than_a_savepoint_outlives_the_way_back_to_it() {
     let db = Db::new();
     db.put(&[("a", "1"), ("b", "1")]);
     let mut txn = db.at(Isolation::RepeatableRead);
-    lock(&mut txn, &db, "a", WaitMode::NoWait).unwrap();
+    lock(&mut txn, &db, "a", LockWait::NoWait).unwrap();
     let savepoint = txn.savepoint();
-    lock(&mut txn, &db, "b", WaitMode::NoWait).unwrap();
+    lock(&mut txn, &db, "b", LockWait::NoWait).unwrap();
     for key in [b"a", b"b"] {
         assert!(txn.update(&db.rows, key, b"2", None).unwrap());
     }
@@ -109,6 +109,6 @@ fn who_waits_for_the_entered_lock_gets_the_row_in_the_end() {
         assert!(statement.result().unwrap());
         waiting.blocked()
     };
-    holder.run(|txn| txn.commit(Durability::Lazy).map(drop)).result().unwrap();
+    holder.run(|txn| txn.commit(FlushAtCommit::Lazy).map(drop)).result().unwrap();
     assert_eq!(waiting.result().unwrap(), b"2");
 }

@@ -41,7 +41,7 @@ fn it_takes_nothing_for_lost() {
             for i in 0..ROWS {
                 txn.upsert(&db.rows, format!("row{i:04}").as_bytes(), value.as_bytes(), None).unwrap();
             }
-            txn.commit(Durability::Lazy).unwrap();
+            txn.commit(FlushAtCommit::Lazy).unwrap();
         }
         let (started, purged) = (Barrier::new(2), AtomicBool::new(false));
         std::thread::scope(|scope| {

@@ -27,7 +27,7 @@ fn filled() -> (Db, BTreeMap<u16, u32>) {
     for k in rows.keys() {
         txn.insert(&db.rows, &k.to_be_bytes(), &value(0)).unwrap();
     }
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     (db, rows)
 }
 
@@ -48,7 +48,7 @@ enum Step {
     Delete(u16),
     /// A change of another index.
     Other(u16),
-    Savepoint,
+    TxnSavepoint,
     RollBack,
 }
 
@@ -60,7 +60,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (0..KEYS, any::<u32>()).prop_map(|(k, v)| Step::Put(k, v)),
         2 => (0..KEYS).prop_map(Step::Delete),
         2 => (0..KEYS).prop_map(Step::Other),
-        1 => Just(Step::Savepoint),
+        1 => Just(Step::TxnSavepoint),
         1 => Just(Step::RollBack),
     ]
 }
@@ -132,7 +132,7 @@ fn follow(steps: &[Step]) -> Result<()> {
                 Ok(()) | Err(Error::DuplicateKey) => {}
                 Err(e) => return Err(e),
             },
-            Step::Savepoint => savepoint = (txn.savepoint(), rows.clone()),
+            Step::TxnSavepoint => savepoint = (txn.savepoint(), rows.clone()),
             Step::RollBack => {
                 txn.rollback_to(savepoint.0)?;
                 rows.clone_from(&savepoint.1);

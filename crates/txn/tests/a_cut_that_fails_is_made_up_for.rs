@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::{Db, Setup, scan};
 use holdfast_io::{Fault, FaultDisk, FaultOp, MemoryDisk};
-use holdfast_txn::{Durability, Txn};
+use holdfast_txn::{FlushAtCommit, Txn};
 
 const KEYS: usize = 100;
 
@@ -27,7 +27,7 @@ fn changed() -> (FaultDisk, Db, Txn) {
     for i in 0..KEYS {
         txn.insert(&db.rows, key(i).as_bytes(), b"before").unwrap();
     }
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     while db.purge() > 0 {}
     let mut txn = db.begin();
     for round in 0..4 {
@@ -84,7 +84,7 @@ fn by_a_rollback() {
 fn by_purge() {
     fail_each(
         |faults, db, mut txn| {
-            txn.commit(Durability::Lazy).unwrap();
+            txn.commit(FlushAtCommit::Lazy).unwrap();
             while db.sys.purge(usize::MAX).unwrap_or_else(|_| {
                 faults.clear();
                 1

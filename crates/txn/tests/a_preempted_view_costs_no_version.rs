@@ -77,7 +77,7 @@ fn rows_that_come_and_keys_that_are_not_there_are_judged_right() {
         for value in ["x", "y"] {
             txn.upsert(&db.rows, key(n).as_bytes(), value.as_bytes(), None).unwrap();
         }
-        txn.commit(Durability::Lazy).unwrap();
+        txn.commit(FlushAtCommit::Lazy).unwrap();
     }
     db.purge();
     assert!(db.sys.history_length() == 0 && db.sys.versions_stored() == 0);
@@ -131,7 +131,7 @@ fn what_is_shelved_beside_purge_leaves_after_what_purge_has_begun_with() {
     let put = |value: &str| {
         let mut txn = db.begin();
         txn.upsert(&db.other, b"row", value.as_bytes(), None).unwrap();
-        txn.commit(Durability::Lazy).unwrap();
+        txn.commit(FlushAtCommit::Lazy).unwrap();
     };
     put("before");
     db.purge();
@@ -141,7 +141,7 @@ fn what_is_shelved_beside_purge_leaves_after_what_purge_has_begun_with() {
     let mut txn = db.begin();
     txn.upsert(&db.other, b"row", b"first", None).unwrap();
     assert!(txn.delete(&db.rows, b"gone", None).unwrap());
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     (0..9).for_each(|_| put("more"));
     let (latched, done) = (Barrier::new(2), Barrier::new(2));
     std::thread::scope(|s| {
@@ -247,5 +247,5 @@ fn move_one(db: &Db, from: usize, to: usize) -> holdfast_base::Result<()> {
         let value = get(&mut txn, &db.rows, &key(row)).unwrap().parse::<i64>().unwrap() + by;
         txn.update(&db.rows, key(row).as_bytes(), value.to_string().as_bytes(), None)?;
     }
-    txn.commit(Durability::Lazy)
+    txn.commit(FlushAtCommit::Lazy)
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{Db, Setup, get};
 use holdfast_io::{CrashDisk, Fault, FaultDisk, FaultOp};
-use holdfast_txn::Durability;
+use holdfast_txn::FlushAtCommit;
 
 const ROWS: u32 = 60;
 
@@ -40,7 +40,7 @@ fn a_crash_leaves_all_of_it_or_nothing() {
                 assert!(txn.update(&db.rows, key(n).as_bytes(), b"new", None).unwrap());
             }
             // Not synced, so that a part of what follows survives.
-            txn.prepare(b"x", Durability::Write).unwrap();
+            txn.prepare(b"x", FlushAtCommit::Write).unwrap();
             db.store.wal().flush_to(db.store.wal().next_lsn()).unwrap();
             txn.rollback().unwrap();
             db.store.wal().write_to(db.store.wal().next_lsn()).unwrap();
@@ -51,7 +51,7 @@ fn a_crash_leaves_all_of_it_or_nothing() {
             assert_eq!(new_rows(&db), 0, "seed {seed}");
         } else {
             prepared += 1;
-            db.sys.adopt(b"x").unwrap().commit(Durability::Sync).unwrap();
+            db.sys.adopt(b"x").unwrap().commit(FlushAtCommit::Sync).unwrap();
             assert_eq!(new_rows(&db), ROWS as usize, "seed {seed}");
         }
         db.verify_undamaged();
@@ -68,7 +68,7 @@ fn an_acknowledged_one_lasts() {
             set_all(&db, "old");
             let mut txn = db.begin();
             txn.update(&db.rows, key(3).as_bytes(), b"new", None).unwrap();
-            txn.prepare(b"x", Durability::Sync).unwrap();
+            txn.prepare(b"x", FlushAtCommit::Sync).unwrap();
             txn.rollback().unwrap();
         }
         let db = Db::open(Arc::new(disk.reboot(seed)), Setup::default()).unwrap();
@@ -93,7 +93,7 @@ fn a_failing_disk_leaves_no_half_of_it() {
             for n in 0..ROWS {
                 txn.update(&db.rows, key(n).as_bytes(), b"new", None).unwrap();
             }
-            txn.prepare(b"x", Durability::Sync).unwrap();
+            txn.prepare(b"x", FlushAtCommit::Sync).unwrap();
             db.commit(|txn| {
                 (0..150).for_each(|n| txn.insert(&db.other, key(n).as_bytes(), &[7; 800]).unwrap());
             });
@@ -110,7 +110,7 @@ fn a_failing_disk_leaves_no_half_of_it() {
         db.sys.roll_back_losers().unwrap();
         match db.sys.adopt(b"x") {
             Ok(mut txn) => {
-                txn.commit(Durability::Sync).unwrap();
+                txn.commit(FlushAtCommit::Sync).unwrap();
                 assert_eq!(new_rows(&db), ROWS as usize, "read {n}");
             }
             Err(_) => assert_eq!(new_rows(&db), 0, "read {n}"),

@@ -17,7 +17,7 @@ use session::Session;
 
 fn is_locked(db: &Db, key: &str) -> bool {
     let mut other = db.at(Isolation::ReadCommitted);
-    let got = other.get_locked(&db.rows, key.as_bytes(), LockMode::Shared, Some(WaitMode::NoWait), &mut Vec::new());
+    let got = other.get_locked(&db.rows, key.as_bytes(), LockMode::Shared, Some(LockWait::NoWait), &mut Vec::new());
     is(got, |e| matches!(e, Error::WouldBlock))
 }
 
@@ -43,7 +43,7 @@ fn rows_that_are_put_back_are_locked() {
         }
         assert!(!is_locked(&db, "untouched"));
         assert!(!is_locked(&db, "inserted"), "there is no such row");
-        txn.commit(Durability::Lazy).unwrap();
+        txn.commit(FlushAtCommit::Lazy).unwrap();
         assert!(!is_locked(&db, "changed"));
         assert_eq!(db.sys.locks().memory(), 0);
     }
@@ -60,7 +60,7 @@ fn another_transaction_waits_for_the_end() {
     let waiting = Session::new(&db, TxnOptions::default());
     let waiting = waiting.update("1", "c").blocked();
     assert!(txn.update(&db.rows, b"1", b"d", None).unwrap(), "the row is still this one's");
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     assert!(waiting.result().unwrap());
 }
 
@@ -104,7 +104,7 @@ fn change_many_and_go_back(by_cursor: bool) -> u64 {
     for key in keys.iter().step_by(99) {
         assert!(is_locked(&db, key), "{key}");
     }
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     assert!(keys.iter().step_by(99).all(|key| !is_locked(&db, key)));
     assert_eq!(db.sys.locks().memory(), 0);
     db.store.metrics().get(Counter::LockEscalations)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use common::{Db, Setup, get};
 use holdfast_io::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp};
-use holdfast_txn::{Durability, Txn};
+use holdfast_txn::{FlushAtCommit, Txn};
 
 /// Transactions with a change each, until one finds no page for its undo log. That one, and the
 /// others.
@@ -39,12 +39,12 @@ fn although_a_statement_found_no_undo_page() {
         let mut late = db.begin();
         late.update(&db.rows, b"a", b"2", None).unwrap();
         let last = late.id();
-        late.commit(Durability::Sync).unwrap();
+        late.commit(FlushAtCommit::Sync).unwrap();
         db.purge();
         // The statement that failed is done again, on that page.
         early.update(&db.rows, b"b", b"2", None).unwrap();
         assert!(early.id() > last, "an id is taken when the page is");
-        early.commit(Durability::Sync).unwrap();
+        early.commit(FlushAtCommit::Sync).unwrap();
         open.into_iter().for_each(std::mem::forget);
         last
     };

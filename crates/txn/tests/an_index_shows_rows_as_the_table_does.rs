@@ -73,7 +73,7 @@ struct Open {
     view: Option<u64>,
     /// The rows whose newest version is its own.
     own: Own,
-    savepoints: Vec<(Savepoint, Own)>,
+    savepoints: Vec<(TxnSavepoint, Own)>,
     cursors: VecDeque<OpenCursor>,
 }
 
@@ -98,7 +98,7 @@ struct World {
 
 impl World {
     fn begin(&mut self) {
-        let (isolation, wait) = (self.isolation, Some(WaitMode::NoWait));
+        let (isolation, wait) = (self.isolation, Some(LockWait::NoWait));
         let options = TxnOptions { isolation, snapshot_isolation: false, wait, ..TxnOptions::default() };
         let txn = self.db.sys.begin(options);
         let (own, savepoints, cursors) = (Own::new(), Vec::new(), VecDeque::new());
@@ -249,7 +249,7 @@ impl World {
         if !commit {
             return me.txn.rollback().unwrap();
         }
-        me.txn.commit(Durability::Lazy).unwrap();
+        me.txn.commit(FlushAtCommit::Lazy).unwrap();
         self.history.commits += 1;
         for (row, value) in me.own {
             self.history.versions.entry(row).or_default().push((self.history.commits, value));

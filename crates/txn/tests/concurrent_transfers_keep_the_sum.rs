@@ -45,7 +45,7 @@ fn run(isolation: Isolation, snapshot_isolation: bool, lock: bool) {
     for n in 0..ACCOUNTS {
         txn.insert(&db.rows, &account(n), START.to_string().as_bytes()).unwrap();
     }
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     let (stop, retries) = (AtomicBool::new(false), AtomicUsize::new(0));
     std::thread::scope(|s| {
         let (db, stop, retries) = (&db, &stop, &retries);
@@ -60,7 +60,7 @@ fn run(isolation: Isolation, snapshot_isolation: bool, lock: bool) {
                             let mut txn = db.sys.begin(options);
                             match transfer(&mut txn, db, from, to, lock) {
                                 Ok(()) => {
-                                    txn.commit(Durability::Lazy).unwrap();
+                                    txn.commit(FlushAtCommit::Lazy).unwrap();
                                     break;
                                 }
                                 Err(e) if e.is_retryable() => {
@@ -127,6 +127,6 @@ fn writers_that_do_not_wait_are_told_so() {
     db.put(&[("a", "1")]);
     let mut t1 = db.begin();
     t1.update(&db.rows, b"a", b"2", None).unwrap();
-    let mut t2 = db.sys.begin(TxnOptions { wait: Some(WaitMode::NoWait), ..TxnOptions::default() });
+    let mut t2 = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..TxnOptions::default() });
     assert!(is(t2.update(&db.rows, b"a", b"3", None), |e| matches!(e, Error::WouldBlock)));
 }

@@ -42,7 +42,7 @@ fn fill(db: &Db) {
     for n in 0..ACCOUNTS {
         txn.insert(&db.rows, &account(n), headed(&balance(START))).unwrap();
     }
-    txn.commit(Durability::Sync).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
 }
 
 fn transfer(txn: &mut Txn, db: &Db, rng: &mut Rng) -> Result<()> {
@@ -50,7 +50,7 @@ fn transfer(txn: &mut Txn, db: &Db, rng: &mut Rng) -> Result<()> {
     let amount = rng.below(20);
     let mut value = Vec::new();
     for (n, sign) in [(from, -1), (to, 1)] {
-        txn.get_locked(&db.rows, &account(n), LockMode::Exclusive, Some(WaitMode::NoWait), &mut value)?;
+        txn.get_locked(&db.rows, &account(n), LockMode::Exclusive, Some(LockWait::NoWait), &mut value)?;
         let new = number(&value) as i64 + sign * amount as i64;
         txn.update(&db.rows, &account(n), headed(&balance(new.max(0) as u64)), None)?;
         if new < 0 {
@@ -100,15 +100,15 @@ fn work(disk: &CrashDisk, rng: &mut Rng, operations: u64) -> Work {
         match (done, rng.below(10)) {
             (Ok(()), 0) => open.push((mark, txn)),
             (Ok(()), 1) if undecided.len() < 3 => {
-                if txn.prepare(format!("xid{mark}").as_bytes(), Durability::Sync).is_ok() {
+                if txn.prepare(format!("xid{mark}").as_bytes(), FlushAtCommit::Sync).is_ok() {
                     work.prepared.push(mark);
                 }
                 undecided.push((mark, txn));
             }
             (Ok(()), 2) => drop(txn.rollback()),
             (Ok(()), n) => {
-                let durability = if n < 5 { Durability::Lazy } else { Durability::Sync };
-                if txn.commit(durability).is_ok() && durability == Durability::Sync {
+                let durability = if n < 5 { FlushAtCommit::Lazy } else { FlushAtCommit::Sync };
+                if txn.commit(durability).is_ok() && durability == FlushAtCommit::Sync {
                     work.durable.push(mark);
                 }
             }
@@ -119,7 +119,7 @@ fn work(disk: &CrashDisk, rng: &mut Rng, operations: u64) -> Work {
             4 if !undecided.is_empty() => {
                 let (mark, mut txn) = undecided.swap_remove(0);
                 let commit = rng.below(2) == 0;
-                let done = if commit { txn.commit(Durability::Sync) } else { txn.rollback() };
+                let done = if commit { txn.commit(FlushAtCommit::Sync) } else { txn.rollback() };
                 work.prepared.retain(|m| *m != mark);
                 match (done, commit) {
                     (Ok(()), true) => work.durable.push(mark),
@@ -182,13 +182,13 @@ fn check(db: &Db, work: &Work, seed: u64) {
 fn use_it(db: &Db, work: &Work, rng: &mut Rng) {
     for (i, found) in db.sys.prepared().into_iter().enumerate() {
         let mut txn = db.sys.adopt(&found.xid).unwrap();
-        if i % 2 == 0 { txn.commit(Durability::Sync).unwrap() } else { txn.rollback().unwrap() }
+        if i % 2 == 0 { txn.commit(FlushAtCommit::Sync).unwrap() } else { txn.rollback().unwrap() }
     }
     check(db, &work.without_prepared(), 0);
     for _ in 0..30 {
         let mut txn = db.begin();
         match transfer(&mut txn, db, rng) {
-            Ok(()) => txn.commit(Durability::Sync).unwrap(),
+            Ok(()) => txn.commit(FlushAtCommit::Sync).unwrap(),
             Err(_) => txn.rollback().unwrap(),
         }
     }
@@ -247,7 +247,7 @@ fn a_log_that_was_half_purged_gives_its_chains_back_once() {
                     txn.update(&db.rows, &account(n), headed(&balance(value)), None).unwrap();
                 }
                 txn.delete(&db.rows, &account(1), None).unwrap();
-                txn.commit(Durability::Sync).unwrap();
+                txn.commit(FlushAtCommit::Sync).unwrap();
             }
             db.sys.purge(usize::MAX).unwrap();
             if seed % 2 == 0 {
@@ -284,7 +284,7 @@ fn a_clean_stop_keeps_counters_and_unfinished_business() {
     open.update(&db.rows, &account(1), &balance(7), None).unwrap();
     let mut prepared = db.begin();
     prepared.update(&db.rows, &account(2), &balance(8), None).unwrap();
-    prepared.prepare(b"x1", Durability::Sync).unwrap();
+    prepared.prepare(b"x1", FlushAtCommit::Sync).unwrap();
     std::mem::forget(open);
     drop(prepared);
     let (last_id, rows) = (db.sys.stats().next_txn, db.rows.rows());
@@ -296,7 +296,7 @@ fn a_clean_stop_keeps_counters_and_unfinished_business() {
     let mut value = Vec::new();
     assert!(db.snapshot().get(&db.rows, &account(1), &mut value).unwrap());
     assert_eq!(number(&value), START);
-    let mut nowait = db.sys.begin(TxnOptions { wait: Some(WaitMode::NoWait), ..TxnOptions::default() });
+    let mut nowait = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..TxnOptions::default() });
     for n in [1, 2] {
         assert!(is(nowait.update(&db.rows, &account(n), b"1", None), |e| matches!(
             e,
@@ -305,7 +305,7 @@ fn a_clean_stop_keeps_counters_and_unfinished_business() {
     }
     assert_eq!(db.sys.roll_back_losers().unwrap(), 1);
     assert!(nowait.update(&db.rows, &account(1), &balance(START), None).unwrap());
-    db.sys.adopt(b"x1").unwrap().commit(Durability::Sync).unwrap();
+    db.sys.adopt(b"x1").unwrap().commit(FlushAtCommit::Sync).unwrap();
     assert!(db.sys.adopt(b"x1").is_err());
     drop(nowait);
     assert!(db.snapshot().get(&db.rows, &account(2), &mut value).unwrap());

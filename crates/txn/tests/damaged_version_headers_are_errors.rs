@@ -13,7 +13,7 @@ use common::{Db, Setup, scan_with};
 use holdfast_base::{Error, PageNo, Result, RollPtr, TxnId};
 use holdfast_pool::AccessKind;
 use holdfast_tree::Action;
-use holdfast_txn::{CursorOptions, HEADER_LEN, LockMode, Txn, VersionHeader, WaitMode};
+use holdfast_txn::{CursorOptions, LockMode, LockWait, Txn, VERSION_HEADER_LEN, VersionHeader};
 use holdfast_wal::SpaceClass;
 
 /// A hang is told from a slow machine by this.
@@ -82,7 +82,7 @@ fn changes_are_errors(db: &Db) {
     is_damage("insert", db.begin().insert(&db.rows, b"c", b"2"));
     is_damage("insert of a unique entry", db.begin().insert_unique(&db.rows, b"cc", 1, b"2"));
     let mut txn = db.begin();
-    txn.set_wait(WaitMode::NoWait);
+    txn.set_wait(LockWait::NoWait);
     is_damage("update without waiting", txn.update(&db.rows, b"c", b"2", None));
     db.begin().update(&db.rows, b"b", b"2", None).unwrap();
 }
@@ -172,5 +172,5 @@ fn disfigure_image(db: &Db) {
     let bytes = page.bytes_mut();
     // The record is: kind, index, key with its length, length of the image, image.
     let begin = bytes.windows(3).position(|w| w == [5, 1, b'c']).unwrap() + 4;
-    bytes[begin..begin + HEADER_LEN].copy_from_slice(&newest.to_bytes());
+    bytes[begin..begin + VERSION_HEADER_LEN].copy_from_slice(&newest.to_bytes());
 }

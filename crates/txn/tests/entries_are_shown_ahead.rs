@@ -84,11 +84,11 @@ proptest! {
         reverse in any::<bool>(),
     ) {
         let db = Db::new();
-        apply(&db, &before).commit(Durability::Lazy).unwrap();
+        apply(&db, &before).commit(FlushAtCommit::Lazy).unwrap();
         let mut snapshot = db.snapshot();
         let direction = if reverse { Direction::Reverse } else { Direction::Forward };
         let then = one_by_one(open(&mut snapshot, &db, direction)).unwrap();
-        apply(&db, &after).commit(Durability::Lazy).unwrap();
+        apply(&db, &after).commit(FlushAtCommit::Lazy).unwrap();
         let mut active = apply(&db, &open_still);
         let (entries, _) = ahead(open(&mut snapshot, &db, direction), max, &taken).unwrap();
         prop_assert_eq!(entries, then);
@@ -100,7 +100,7 @@ proptest! {
 fn all_of_them_are_where_nothing_has_changed() {
     let db = Db::new();
     let puts: Vec<_> = (0..KEYS).map(|key| Change::Put(key, 1)).collect();
-    apply(&db, &puts).commit(Durability::Lazy).unwrap();
+    apply(&db, &puts).commit(FlushAtCommit::Lazy).unwrap();
     let (entries, from_shown) = ahead(open(&mut db.snapshot(), &db, Direction::Forward), 32, &[32]).unwrap();
     assert_eq!((entries.len(), from_shown), (usize::from(KEYS), usize::from(KEYS)));
 }
@@ -108,7 +108,7 @@ fn all_of_them_are_where_nothing_has_changed() {
 #[test]
 fn none_are_where_entries_are_locked() {
     let db = Db::new();
-    apply(&db, &[Change::Put(1, 1)]).commit(Durability::Lazy).unwrap();
+    apply(&db, &[Change::Put(1, 1)]).commit(FlushAtCommit::Lazy).unwrap();
     let mut txn = db.at(Isolation::RepeatableRead);
     let options = CursorOptions { lock: Some(LockMode::Shared), ..CursorOptions::default() };
     let mut cursor = txn.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();

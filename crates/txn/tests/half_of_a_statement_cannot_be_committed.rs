@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::{Db, Setup, scan};
 use holdfast_base::Error;
 use holdfast_io::{Fault, FaultDisk, FaultOp, MemoryDisk};
-use holdfast_txn::{Durability, Savepoint, Txn};
+use holdfast_txn::{FlushAtCommit, Txn, TxnSavepoint};
 
 const ROWS: u32 = 600;
 
@@ -18,7 +18,7 @@ fn key(n: u32) -> Vec<u8> {
 
 /// A transaction with one change before the savepoint and many behind it, to which it could not be
 /// rolled back.
-fn half_undone() -> (FaultDisk, Db, Txn, Savepoint) {
+fn half_undone() -> (FaultDisk, Db, Txn, TxnSavepoint) {
     let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
     let db = Db::create(Arc::new(disk.clone()), Setup { frames: 48, ..Setup::default() }).unwrap();
     db.commit(|txn| (0..ROWS).for_each(|n| txn.insert(&db.rows, &key(n), &[b'x'; 400]).unwrap()));
@@ -44,9 +44,9 @@ fn is_refused<T>(result: holdfast_base::Result<T>) -> bool {
 #[test]
 fn it_can_be_rolled_back() {
     let (_disk, db, mut txn, start) = half_undone();
-    assert!(is_refused(txn.commit(Durability::Sync)));
+    assert!(is_refused(txn.commit(FlushAtCommit::Sync)));
     assert!(is_refused(txn.commit_ordered()));
-    assert!(is_refused(txn.prepare(b"x", Durability::Sync)));
+    assert!(is_refused(txn.prepare(b"x", FlushAtCommit::Sync)));
     assert!(is_refused(txn.statement_begin()));
     assert!(is_refused(txn.update(&db.rows, &key(1), b"newer", None)));
     assert!(is_refused(txn.get(&db.rows, &key(1), &mut Vec::new())));
@@ -65,7 +65,7 @@ fn or_to_the_savepoint_once_more() {
     txn.rollback_to(start).unwrap();
     assert_eq!(txn.changes(), 1);
     txn.update(&db.rows, &key(1), b"newer", None).unwrap();
-    txn.commit(Durability::Sync).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
     assert_eq!((new_rows(&db), scan(&mut db.snapshot(), &db.other).len()), (0, 1));
     db.purge();
     db.verify_clean();

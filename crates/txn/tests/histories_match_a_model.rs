@@ -40,7 +40,7 @@ struct Open {
     own: BTreeMap<Key, Option<u64>>,
     /// Rows that were put back by a rollback to a savepoint.
     locked: BTreeSet<Key>,
-    savepoints: Vec<(Savepoint, BTreeMap<Key, Option<u64>>)>,
+    savepoints: Vec<(TxnSavepoint, BTreeMap<Key, Option<u64>>)>,
 }
 
 impl Open {
@@ -96,6 +96,59 @@ struct World {
     next_value: u64,
 }
 
+/// A statement's change of row `k`, whose value is `seen` before it.
+struct Change {
+    /// 0: delete, 1: insert, 2: update, 3: upsert.
+    kind: u64,
+    k: Key,
+    v: u64,
+    seen: Option<u64>,
+}
+
+impl Change {
+    /// Changes the row and its secondary entry. Returns the value of the row afterwards.
+    fn apply(&self, txn: &mut Txn, rows: &TableIndex, entries: &TableIndex) -> Result<Option<u64>> {
+        let &Change { kind, k, v, seen } = self;
+        let mut old = Vec::new();
+        let new = match kind {
+            0 => {
+                if !txn.delete(rows, &key(k), Some(&mut old))? {
+                    return Ok(seen);
+                }
+                None
+            }
+            1 => {
+                txn.insert(rows, &key(k), headed(&value(v)))?;
+                Some(v)
+            }
+            2 => {
+                if !txn.update(rows, &key(k), headed(&value(v)), Some(&mut old))? {
+                    return Ok(seen);
+                }
+                Some(v)
+            }
+            _ => {
+                if !txn.upsert(rows, &key(k), headed(&value(v)), Some(&mut old))? {
+                    old.clear();
+                }
+                Some(v)
+            }
+        };
+        assert_eq!((!old.is_empty()).then(|| number(&old)), if kind == 1 { None } else { seen });
+        let before = seen.filter(|_| kind != 1).map(|s| entry(k, s));
+        let after = new.map(|n| entry(k, n));
+        if let Some(before) = &before
+            && after.as_ref() != Some(before)
+        {
+            assert!(txn.delete(entries, before, None)?);
+        }
+        if let (Some(after), Some(new)) = (&after, new) {
+            txn.upsert(entries, after, new.to_string().as_bytes(), None)?;
+        }
+        Ok(new)
+    }
+}
+
 impl World {
     fn begin(&mut self) {
         let (isolation, read_only) = match self.rng.below(4) {
@@ -103,7 +156,7 @@ impl World {
             1 => (Isolation::RepeatableRead, true),
             _ => (Isolation::RepeatableRead, false),
         };
-        let wait = Some(WaitMode::NoWait);
+        let wait = Some(LockWait::NoWait);
         let mut txn = self.db.sys.begin(TxnOptions { isolation, snapshot_isolation: true, read_only, wait });
         txn.take_snapshot();
         let (own, locked, savepoints) = (BTreeMap::new(), BTreeSet::new(), Vec::new());
@@ -139,45 +192,8 @@ impl World {
         let (rows, entries) = (self.db.rows.clone(), self.db.entries.clone());
         let me = &mut self.open[at];
         let savepoint = me.txn.statement_begin().unwrap();
-        let mut old = Vec::new();
-        let result = (|| -> Result<Option<u64>> {
-            let new = match kind {
-                0 => {
-                    if !me.txn.delete(&rows, &key(k), Some(&mut old))? {
-                        return Ok(seen);
-                    }
-                    None
-                }
-                1 => {
-                    me.txn.insert(&rows, &key(k), headed(&value(v)))?;
-                    Some(v)
-                }
-                2 => {
-                    if !me.txn.update(&rows, &key(k), headed(&value(v)), Some(&mut old))? {
-                        return Ok(seen);
-                    }
-                    Some(v)
-                }
-                _ => {
-                    if !me.txn.upsert(&rows, &key(k), headed(&value(v)), Some(&mut old))? {
-                        old.clear();
-                    }
-                    Some(v)
-                }
-            };
-            assert_eq!((!old.is_empty()).then(|| number(&old)), if kind == 1 { None } else { seen });
-            let before = seen.filter(|_| kind != 1).map(|s| entry(k, s));
-            let after = new.map(|n| entry(k, n));
-            if let Some(before) = &before
-                && after.as_ref() != Some(before)
-            {
-                assert!(me.txn.delete(&entries, before, None)?);
-            }
-            if let (Some(after), Some(new)) = (&after, new) {
-                me.txn.upsert(&entries, after, new.to_string().as_bytes(), None)?;
-            }
-            Ok(new)
-        })();
+        let change = Change { kind, k, v, seen };
+        let result = change.apply(&mut me.txn, &rows, &entries);
         match result {
             Ok(new) => {
                 assert!(expected.is_none() || (kind == 1 && seen.is_some()), "expected {expected:?} for {k}");
@@ -212,7 +228,7 @@ impl World {
             }
             1 => {
                 let direction = if self.rng.below(2) == 0 { Direction::Forward } else { Direction::Reverse };
-                let scan = [Scan::Auto, Scan::Declared, Scan::Never][self.rng.below(3) as usize];
+                let scan = [ScanMode::Auto, ScanMode::Declared, ScanMode::Never][self.rng.below(3) as usize];
                 let options = CursorOptions { direction, scan, ..CursorOptions::default() };
                 let mut cursor = me.txn.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
                 let mut found = Vec::new();
@@ -241,7 +257,7 @@ impl World {
             me.txn.rollback().unwrap();
             return;
         }
-        me.txn.commit(Durability::Lazy).unwrap();
+        me.txn.commit(FlushAtCommit::Lazy).unwrap();
         if !me.own.is_empty() {
             self.history.commits += 1;
             for (k, v) in me.own {

@@ -29,7 +29,7 @@ fn open_crowd(db: &Db, n: usize, value: &[u8]) -> Vec<Txn> {
 /// first: so its log is the first to be free, and the first to be given back. Returns its id, the
 /// largest.
 fn crowd(db: &Db, n: usize) -> TxnId {
-    open_crowd(db, n, b"value").into_iter().rev().for_each(|mut txn| txn.commit(Durability::Lazy).unwrap());
+    open_crowd(db, n, b"value").into_iter().rev().for_each(|mut txn| txn.commit(FlushAtCommit::Lazy).unwrap());
     TxnId(db.sys.stats().next_txn.0 - 1)
 }
 

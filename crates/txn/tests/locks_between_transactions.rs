@@ -27,12 +27,12 @@ fn skip_locked_passes_over_rows_of_others() {
     assert!(t1.get_locked(&db.rows, b"1", LockMode::Exclusive, None, &mut value).unwrap());
     t1.update(&db.rows, b"2", b"B", None).unwrap();
     let skip =
-        CursorOptions { lock: Some(LockMode::Exclusive), wait: Some(WaitMode::SkipLocked), ..CursorOptions::default() };
+        CursorOptions { lock: Some(LockMode::Exclusive), wait: Some(LockWait::SkipLocked), ..CursorOptions::default() };
     let rows = scan_with(&mut t2, &db.rows, Bound::Unbounded, Bound::Unbounded, skip).unwrap();
     assert_eq!(rows, [("3".to_string(), "c".to_string())]);
     let nowait = |t: &mut Txn, key: &[u8]| {
         let mut value = Vec::new();
-        t.get_locked(&db.rows, key, LockMode::Shared, Some(WaitMode::NoWait), &mut value)
+        t.get_locked(&db.rows, key, LockMode::Shared, Some(LockWait::NoWait), &mut value)
     };
     assert!(is(nowait(&mut t2, b"1"), |e| matches!(e, Error::WouldBlock)));
     assert!(is(nowait(&mut t2, b"2"), |e| matches!(e, Error::WouldBlock)));
@@ -46,13 +46,13 @@ fn a_timeout_leaves_the_transaction_alive() {
     db.put(&[("1", "a")]);
     let mut t1 = db.begin();
     t1.update(&db.rows, b"1", b"b", None).unwrap();
-    let wait = Some(WaitMode::For(Duration::from_millis(2)));
+    let wait = Some(LockWait::For(Duration::from_millis(2)));
     let mut t2 = db.sys.begin(TxnOptions { wait, ..rc() });
     assert!(is(t2.update(&db.rows, b"1", b"c", None), |e| matches!(e, Error::LockTimeout)));
     t2.insert(&db.rows, b"2", b"x").unwrap();
-    t1.commit(Durability::Sync).unwrap();
+    t1.commit(FlushAtCommit::Sync).unwrap();
     assert!(t2.update(&db.rows, b"1", b"c", None).unwrap());
-    t2.commit(Durability::Sync).unwrap();
+    t2.commit(FlushAtCommit::Sync).unwrap();
     assert!(db.sys.locks().locks().is_empty());
 }
 
@@ -91,7 +91,7 @@ fn a_kill_ends_the_wait() {
     let victim = db.sys.transactions().into_iter().find(|t| t.waiting.is_some()).unwrap();
     assert!(db.sys.kill(victim.serial));
     assert!(is(waiting.result(), |e| matches!(e, Error::Interrupted)));
-    t1.commit(Durability::Sync).unwrap();
+    t1.commit(FlushAtCommit::Sync).unwrap();
     assert!(t2.update("1", "c").result().unwrap());
     assert!(!db.sys.kill(u64::MAX));
 }
@@ -108,7 +108,7 @@ fn a_waiter_gets_the_row_after_a_rollback_to_a_savepoint_and_the_end() {
     t1.rollback_to(savepoint).unwrap();
     // The lock stays, because another transaction waits for it.
     let waiting = waiting.blocked();
-    t1.commit(Durability::Sync).unwrap();
+    t1.commit(FlushAtCommit::Sync).unwrap();
     assert!(waiting.result().unwrap());
     t2.commit().unwrap();
     assert_eq!(get(&mut db.snapshot(), &db.rows, "1"), Some("c".into()));
@@ -125,7 +125,7 @@ fn a_scan_that_stops_early_locks_only_what_it_read() {
         assert_eq!(cursor.next().unwrap().unwrap().0, b"1");
         assert_eq!(cursor.next().unwrap().unwrap().0, b"5");
     }
-    let mut t2 = db.sys.begin(TxnOptions { wait: Some(WaitMode::NoWait), ..rc() });
+    let mut t2 = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..rc() });
     assert!(is(t2.insert(&db.rows, b"3", b"x"), |e| matches!(e, Error::WouldBlock)));
     t2.insert(&db.rows, b"7", b"x").unwrap();
     t2.update(&db.rows, b"9", b"x", None).unwrap();
@@ -140,7 +140,7 @@ fn many_locked_rows_become_a_table_lock() {
     for i in 0..2_000 {
         load.insert(&db.rows, format!("{i:05}").as_bytes(), b"v").unwrap();
     }
-    load.commit(Durability::Lazy).unwrap();
+    load.commit(FlushAtCommit::Lazy).unwrap();
     let mut t1 = db.at(Isolation::RepeatableRead);
     let mut value = Vec::new();
     for i in 0..2_000 {
@@ -148,11 +148,11 @@ fn many_locked_rows_become_a_table_lock() {
     }
     assert!(db.sys.locks().memory() <= 64 << 10);
     assert!(db.store.metrics().get(holdfast_metrics::Counter::LockEscalations) >= 1);
-    let mut t2 = db.sys.begin(TxnOptions { wait: Some(WaitMode::NoWait), ..rc() });
+    let mut t2 = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..rc() });
     assert!(is(t2.update(&db.rows, b"01999", b"x", None), |e| matches!(e, Error::WouldBlock)));
     assert!(is(t2.insert(&db.rows, b"99999", b"x"), |e| matches!(e, Error::WouldBlock)));
     t2.insert(&db.other, b"99999", b"x").unwrap();
-    t1.commit(Durability::Lazy).unwrap();
+    t1.commit(FlushAtCommit::Lazy).unwrap();
     t2.update(&db.rows, b"01999", b"x", None).unwrap();
 }
 
@@ -165,13 +165,13 @@ fn a_locking_cursor_gives_what_is_there_when_it_locks() {
         db.put(&[("1", "a"), ("2", "b"), ("3", "c"), ("4", "d"), ("5", "e")]);
         let mut reader = db.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::at(isolation) });
         let options =
-            CursorOptions { lock: Some(LockMode::Exclusive), wait: Some(WaitMode::NoWait), ..CursorOptions::default() };
+            CursorOptions { lock: Some(LockMode::Exclusive), wait: Some(LockWait::NoWait), ..CursorOptions::default() };
         let mut cursor = reader.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
         assert_eq!(cursor.next().unwrap(), Some((&b"1"[..], &b"a"[..])));
         // The batch is read; the others are not locked yet.
         let mut other = db.begin();
         assert!(other.update(&db.rows, b"3", b"C", None).unwrap() && other.delete(&db.rows, b"4", None).unwrap());
-        other.commit(Durability::Sync).unwrap();
+        other.commit(FlushAtCommit::Sync).unwrap();
         let mut writer = db.begin();
         assert!(writer.update(&db.rows, b"5", b"E", None).unwrap());
         assert_eq!(cursor.next().unwrap(), Some((&b"2"[..], &b"b"[..])));

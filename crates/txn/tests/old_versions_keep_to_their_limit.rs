@@ -42,7 +42,7 @@ fn change(db: &Db, next: &AtomicU64, rows: u64) {
             Err(e) => panic!("{e}"),
         }
     }
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
 }
 
 fn is_given_up(snapshot: &mut Txn, db: &Db) -> bool {

@@ -68,7 +68,7 @@ fn write(db: &Db, thread: u64, rounds: usize) {
         match result {
             Ok(()) if rng.below(8) == 0 => txn.rollback().unwrap(),
             Ok(()) => {
-                txn.commit(Durability::Lazy).unwrap();
+                txn.commit(FlushAtCommit::Lazy).unwrap();
                 done += 1;
             }
             Err(Error::Deadlock) => txn.rollback().unwrap(),
@@ -106,7 +106,7 @@ fn run(short_view_commits: u64, rounds: usize) -> u64 {
         let share = if n == 0 { TOTAL - (KEYS / 4 - 1) * 300 } else { 300 };
         txn.insert(&db.rows, &key(n * 4), headed(&value(share))).unwrap();
     }
-    txn.commit(Durability::Lazy).unwrap();
+    txn.commit(FlushAtCommit::Lazy).unwrap();
     let stop = AtomicBool::new(false);
     // On a machine with other work to do the writers could be done before a reader gets its first
     // turn.

@@ -29,7 +29,7 @@ fn filled() -> Db {
     for n in 0..ROWS {
         load.insert(&db.rows, &key(n), b"0").unwrap();
     }
-    load.commit(Durability::Lazy).unwrap();
+    load.commit(FlushAtCommit::Lazy).unwrap();
     db
 }
 
@@ -45,13 +45,13 @@ fn cursor(db: &Db, txn: &mut Txn, options: CursorOptions) -> RowCursor {
     txn.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap()
 }
 
-fn lock(db: &Db, txn: &mut Txn, n: u64, mode: LockMode, wait: WaitMode) -> holdfast_base::Result<bool> {
+fn lock(db: &Db, txn: &mut Txn, n: u64, mode: LockMode, wait: LockWait) -> holdfast_base::Result<bool> {
     txn.get_locked(&db.rows, &key(n), mode, Some(wait), &mut Vec::new())
 }
 
 fn is_locked(db: &Db, n: u64, mode: LockMode) -> bool {
     let mut other = db.sys.begin(plain(Isolation::ReadCommitted));
-    let got = lock(db, &mut other, n, mode, WaitMode::NoWait);
+    let got = lock(db, &mut other, n, mode, LockWait::NoWait);
     other.rollback().unwrap();
     is(got, |e| matches!(e, Error::WouldBlock))
 }
@@ -92,7 +92,7 @@ fn who_waits_for_such_a_row_gets_it_at_the_end() {
     let update = writer.update("00150", "1").blocked();
     assert!(is_locked(&db, 150, LockMode::Shared), "there is a line");
     drop(rows);
-    reader.commit(Durability::Lazy).unwrap();
+    reader.commit(FlushAtCommit::Lazy).unwrap();
     assert!(update.result().unwrap());
     writer.commit().unwrap();
     assert_eq!(get(&mut db.begin(), &db.rows, "00150").as_deref(), Some("1"));
@@ -115,12 +115,12 @@ fn a_scan_waits_where_somebody_has_a_row_and_reads_what_he_leaves() {
         let db = filled();
         let [mut writer, mut holder] = [(); 2].map(|()| db.sys.begin(plain(Isolation::RepeatableRead)));
         assert!(writer.update(&db.rows, &key(150), b"1", None).unwrap());
-        assert!(lock(&db, &mut holder, 250, LockMode::Shared, WaitMode::NoWait).unwrap());
+        assert!(lock(&db, &mut holder, 250, LockMode::Shared, LockWait::NoWait).unwrap());
         let scanner = Session::new(&db, plain(Isolation::RepeatableRead));
         let pending = scan(&scanner, &db).blocked();
         assert!(is_locked(&db, 149, LockMode::Shared) && !is_locked(&db, 151, LockMode::Exclusive));
         if commits {
-            writer.commit(Durability::Lazy).unwrap()
+            writer.commit(FlushAtCommit::Lazy).unwrap()
         } else {
             writer.rollback().unwrap()
         };
@@ -166,7 +166,7 @@ fn scans_share_what_can_be_shared() {
     for _ in 0..READ {
         scans.iter_mut().for_each(|scan| assert!(scan.next().unwrap().is_some()));
     }
-    let nowait = CursorOptions { wait: Some(WaitMode::NoWait), ..locking(LockMode::Exclusive) };
+    let nowait = CursorOptions { wait: Some(LockWait::NoWait), ..locking(LockMode::Exclusive) };
     let mut c = db.sys.begin(plain(Isolation::RepeatableRead));
     assert!(is(cursor(&db, &mut c, nowait).next().map(drop), |e| matches!(e, Error::WouldBlock)));
     assert!(is_locked(&db, 150, LockMode::Exclusive));
@@ -231,6 +231,6 @@ fn add(db: &Db, thread: u64, round: u64) -> holdfast_base::Result<u64> {
             added += 1;
         }
     }
-    txn.commit(Durability::Lazy)?;
+    txn.commit(FlushAtCommit::Lazy)?;
     Ok(added)
 }

@@ -61,7 +61,7 @@ fn a_deleted_value_can_be_used_again_once_that_is_certain() {
     let t2 = Session::new(&db, TxnOptions::at(Isolation::ReadCommitted));
     let mut deleter = db.begin();
     deleter.delete(&db.entries, b"x/1", None).unwrap();
-    deleter.commit(Durability::Sync).unwrap();
+    deleter.commit(FlushAtCommit::Sync).unwrap();
     insert_unique(&db, &t2, "x/2").result().unwrap();
     t2.commit().unwrap();
     db.purge();
@@ -84,7 +84,7 @@ fn racing_threads_insert_each_value_once() {
                         match txn.insert_unique(&db.entries, key.as_bytes(), prefix.len(), b"") {
                             Ok(()) if value % 3 == 0 => txn.rollback().unwrap(),
                             Ok(()) => {
-                                txn.commit(Durability::Lazy).unwrap();
+                                txn.commit(FlushAtCommit::Lazy).unwrap();
                                 won += 1;
                             }
                             Err(Error::DuplicateKey) => txn.rollback().unwrap(),

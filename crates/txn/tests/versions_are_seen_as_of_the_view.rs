@@ -16,7 +16,7 @@ fn a_snapshot_keeps_seeing_what_it_saw() {
     db.put(&[("a", "2"), ("c", "2")]);
     let mut txn = db.begin();
     assert!(txn.delete(&db.rows, b"b", None).unwrap());
-    txn.commit(Durability::Sync).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
     let mut new = db.snapshot();
     let expect_old = vec![("a".into(), "1".into()), ("b".into(), "1".into())];
     assert_eq!(scan(&mut old, &db.rows), expect_old);
@@ -24,8 +24,8 @@ fn a_snapshot_keeps_seeing_what_it_saw() {
     assert_eq!(get(&mut old, &db.rows, "c"), None);
     assert_eq!(scan(&mut new, &db.rows), [("a".to_string(), "2".to_string()), ("c".into(), "2".into())]);
     assert_eq!(get(&mut new, &db.rows, "b"), None);
-    old.commit(Durability::Sync).unwrap();
-    new.commit(Durability::Sync).unwrap();
+    old.commit(FlushAtCommit::Sync).unwrap();
+    new.commit(FlushAtCommit::Sync).unwrap();
     assert_eq!(db.purge(), 8, "five records in three logs");
     assert_eq!(db.physical(&db.rows), 2);
     assert_eq!(db.sys.history_length(), 0);
@@ -74,7 +74,7 @@ fn savepoints_undo_what_came_after_them() {
     assert!(is(txn.rollback_to(second), |e| matches!(e, Error::InvalidArgument(_))));
     assert_eq!(scan(&mut txn, &db.rows), [("a".to_string(), "2".to_string()), ("b".into(), "1".into())]);
     txn.upsert(&db.rows, b"d", b"4", None).unwrap();
-    txn.commit(Durability::Sync).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
     db.purge();
     assert_eq!(db.rows.rows(), 3);
     assert_eq!(scan(&mut db.snapshot(), &db.rows).len(), 3);
@@ -129,7 +129,7 @@ fn versions_go_with_the_last_snapshot_that_needs_them() {
         }
         let mut txn = db.begin();
         txn.delete(&db.rows, b"b", None).unwrap();
-        txn.commit(Durability::Sync).unwrap();
+        txn.commit(FlushAtCommit::Sync).unwrap();
         db.put(&[("a", "2")]);
         commits(&db);
         for ends in order {
@@ -165,7 +165,7 @@ fn deleted_rows_stay_for_a_long_snapshot_and_go_with_it() {
     let mut dump = db.snapshot();
     let mut txn = db.begin();
     txn.delete(&db.rows, b"b", None).unwrap();
-    txn.commit(Durability::Sync).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
     for i in 0..40 {
         db.put(&[("z", &format!("{i}"))]);
         db.purge();
@@ -185,7 +185,7 @@ fn deleted_rows_stay_for_a_long_snapshot_and_go_with_it() {
     assert_eq!(get(&mut db.snapshot(), &db.rows, "b"), Some("again".into()));
     let mut txn = db.begin();
     txn.delete(&db.rows, b"c", None).unwrap();
-    txn.commit(Durability::Sync).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
     db.purge();
     drop(dump);
     db.purge();
@@ -205,7 +205,7 @@ fn the_last_of_several_marks_of_a_transaction_is_remembered() {
     txn.delete(&db.rows, b"a", None).unwrap();
     txn.insert(&db.rows, b"a", b"2").unwrap();
     txn.delete(&db.rows, b"a", None).unwrap();
-    txn.commit(Durability::Sync).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
     let mut cover = db.begin();
     cover.insert(&db.rows, b"a", b"3").unwrap();
     for i in 0..20 {
@@ -263,7 +263,7 @@ fn one_huge_transaction_gets_an_error_of_its_statement() {
     assert!(n > 100);
     txn.rollback_to(savepoint).unwrap();
     txn.insert(&db.rows, b"b", b"2").unwrap();
-    txn.commit(Durability::Sync).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
     assert_eq!(scan(&mut db.snapshot(), &db.rows).len(), 2);
     db.purge();
     assert_eq!(db.sys.stats().undo_pages, 0);
@@ -288,7 +288,7 @@ fn large_values_are_freed_exactly_once() {
     txn.update(&db.rows, b"a", large('3').as_bytes(), Some(&mut old)).unwrap();
     assert_eq!(old, large('2').as_bytes());
     txn.delete(&db.rows, b"b", None).unwrap();
-    txn.commit(Durability::Sync).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
     for i in 0..40 {
         db.put(&[("c", &large('x')), ("z", &format!("{i}"))]);
         db.purge();
@@ -312,7 +312,7 @@ fn the_longest_keys_have_versions_too() {
     let mut dump = db.snapshot();
     let mut txn = db.begin();
     txn.delete(&db.rows, key('a').as_bytes(), None).unwrap();
-    txn.commit(Durability::Sync).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
     for i in 0..40 {
         db.put(&[(&key('b'), &format!("{i}").repeat(200))]);
         db.purge();

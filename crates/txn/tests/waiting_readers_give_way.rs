@@ -79,7 +79,7 @@ fn what_was_read_is_kept_and_the_rest_is_read_when_the_wait_is_over() {
     holder.commit().unwrap();
     assert_eq!(reading.result().unwrap(), ["1", "2", "3", "4", "5", "6", "7", "9"]);
     // Now all of it is kept.
-    let late = Session::new(&db, TxnOptions { wait: Some(WaitMode::NoWait), ..options() });
+    let late = Session::new(&db, TxnOptions { wait: Some(LockWait::NoWait), ..options() });
     for key in ["0", "35", "8", "99"] {
         assert!(is(late.insert(key, "").result(), |e| matches!(e, Error::WouldBlock)), "{key}");
     }
@@ -94,10 +94,10 @@ fn a_row_that_is_passed_over_is_not_locked() {
     let (mut writer, mut other) = (db.begin(), db.sys.begin(options()));
     writer.update(&db.rows, b"1", b"changed", None).unwrap();
     let skip =
-        CursorOptions { lock: Some(LockMode::Exclusive), wait: Some(WaitMode::SkipLocked), ..CursorOptions::default() };
+        CursorOptions { lock: Some(LockMode::Exclusive), wait: Some(LockWait::SkipLocked), ..CursorOptions::default() };
     let rows = scan_with(&mut other, &db.rows, Bound::Unbounded, Bound::Unbounded, skip).unwrap();
     assert_eq!(rows, [("2".to_string(), String::new())]);
-    writer.commit(Durability::Lazy).unwrap();
-    let mut third = db.sys.begin(TxnOptions { wait: Some(WaitMode::NoWait), ..options() });
+    writer.commit(FlushAtCommit::Lazy).unwrap();
+    let mut third = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..options() });
     assert!(third.update(&db.rows, b"1", b"again", None).unwrap());
 }

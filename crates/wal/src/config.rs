@@ -7,17 +7,18 @@ use holdfast_base::{Error, Result, limits};
 
 use crate::format::{GROUP_BYTES_MAX, GROUP_HEADER, SEGMENT_HEADER};
 
-/// What a commit waits for. The numbers are those of `flush_log_at_trx_commit`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What a commit waits for, per database or per transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum FlushAtCommit {
-    /// 0: a commit waits for nothing. The log is written and synced about once a second. A crash
-    /// loses up to a second of commits.
+    /// A commit waits for nothing. The log is written and synced about once a second. A crash of
+    /// the process may lose the last second or so of commits, and never a part of one. InnoDB's 0.
     Lazy,
-    /// 1: a commit waits until the log is durable.
+    /// A commit waits until the log is on stable storage. An acknowledged commit survives a power
+    /// cut. InnoDB's 1. The default.
     #[default]
     Sync,
-    /// 2: a commit waits until the operating system has the log, which is synced about once a
-    /// second. Only a crash of the whole machine loses commits.
+    /// A commit waits until the operating system has the log, which is synced about once a second.
+    /// An acknowledged commit survives the end of the process; a power cut may lose it. InnoDB's 2.
     Write,
 }
 

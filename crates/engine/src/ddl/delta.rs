@@ -17,7 +17,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_base::codec::{Reader, Writer as _};
-use holdfast_txn::{CursorOptions, Durability, TableIndex, Txn, TxnOptions};
+use holdfast_txn::{CursorOptions, FlushAtCommit, TableIndex, Txn, TxnOptions};
 
 use crate::instance::Instance;
 use crate::{Error, Result};
@@ -106,7 +106,7 @@ fn each(instance: &Instance, delta: &Arc<TableIndex>, act: &mut Act<'_>) -> Resu
             act(&mut txn, key, note)?;
             seen += 1;
         }
-        txn.commit(Durability::Lazy)?;
+        txn.commit(FlushAtCommit::Lazy)?;
         if seen < BATCH {
             return Ok(());
         }

@@ -47,7 +47,7 @@ use std::time::Duration;
 use holdfast_base::{IndexId, SpaceId};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{Lifetime, SpaceFile, Tree};
-use holdfast_txn::{Durability, Wait};
+use holdfast_txn::{FlushAtCommit, Wait};
 
 use crate::ddl::load::{self, TableLoader};
 use crate::instance::Instance;
@@ -61,14 +61,14 @@ use crate::schema::table_file::{self, Closed, file_name};
 use crate::{Error, Result};
 
 /// How durable changes of the catalog are. An open drops a temporary table that is still there.
-fn durability_of(lifetime: Lifetime) -> Durability {
+fn durability_of(lifetime: Lifetime) -> FlushAtCommit {
     match lifetime {
-        Lifetime::Lasting => Durability::Sync,
-        Lifetime::Temporary => Durability::Lazy,
+        Lifetime::Lasting => FlushAtCommit::Sync,
+        Lifetime::Temporary => FlushAtCommit::Lazy,
     }
 }
 
-fn durability_for(table: &TableHandle) -> Durability {
+fn durability_for(table: &TableHandle) -> FlushAtCommit {
     durability_of(table.store.file.lifetime)
 }
 

@@ -2,44 +2,7 @@
 
 use std::time::Duration;
 
-pub use holdfast_txn::Isolation;
-
-/// What a commit waits for, per database ([`crate::Builder::flush_log_at_commit`]) or per
-/// transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
-#[non_exhaustive]
-pub enum FlushAtCommit {
-    /// Until the log is on stable storage: an acknowledged commit survives a power cut. InnoDB's 1.
-    /// The default.
-    #[default]
-    Sync,
-    /// Until the log is handed to the operating system: survives the end of the process, not a
-    /// power cut. InnoDB's 2.
-    Write,
-    /// For nothing: the log is written soon after. The last second or so of commits may be lost by
-    /// a crash, never a part of one. InnoDB's 0.
-    Lazy,
-}
-
-impl From<FlushAtCommit> for holdfast_wal::FlushAtCommit {
-    fn from(flush: FlushAtCommit) -> holdfast_wal::FlushAtCommit {
-        match flush {
-            FlushAtCommit::Sync => holdfast_wal::FlushAtCommit::Sync,
-            FlushAtCommit::Write => holdfast_wal::FlushAtCommit::Write,
-            FlushAtCommit::Lazy => holdfast_wal::FlushAtCommit::Lazy,
-        }
-    }
-}
-
-impl From<FlushAtCommit> for holdfast_txn::Durability {
-    fn from(flush: FlushAtCommit) -> holdfast_txn::Durability {
-        match flush {
-            FlushAtCommit::Sync => holdfast_txn::Durability::Sync,
-            FlushAtCommit::Write => holdfast_txn::Durability::Write,
-            FlushAtCommit::Lazy => holdfast_txn::Durability::Lazy,
-        }
-    }
-}
+pub use holdfast_txn::{FlushAtCommit, Isolation};
 
 /// What a statement does when a row that it must lock is locked by another transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use holdfast_base::HashMap;
 use holdfast_metrics::{Counter, Gauge, Snapshot, WaitClass};
-use holdfast_pool::{AccessKind, Owner, Resident};
+use holdfast_pool::{AccessKind, PageOwner, Resident};
 use holdfast_tree::SpaceFile;
 use holdfast_txn::TableIndex;
 
@@ -308,7 +308,7 @@ fn policy_name(policy: ReplacementPolicy) -> &'static str {
 pub(crate) fn table_stats(
     instance: &Instance,
     table: &TableHandle,
-    residency: &HashMap<Owner, Resident>,
+    residency: &HashMap<PageOwner, Resident>,
 ) -> TableStats {
     let page_size = instance.meta.page_size as u64;
     let index = |(no, index): (usize, &Arc<TableIndex>)| {
@@ -316,7 +316,7 @@ pub(crate) fn table_stats(
             0 => "PRIMARY".to_string(),
             _ => table.record.indexes[no - 1].name.clone(),
         };
-        let own = |(owner, _): &(&Owner, &Resident)| owner.space == table.record.space && owner.index == index.id();
+        let own = |(owner, _): &(&PageOwner, &Resident)| owner.space == table.record.space && owner.index == index.id();
         let pages: u64 = residency.iter().filter(own).map(|(_, r)| r.pages as u64).sum();
         let stats = index.access_stats();
         IndexStats {

@@ -30,7 +30,9 @@ use holdfast_txn::TxnOptions;
 
 pub use alter::{IndexSource, RawAlter};
 pub use holdfast_tree::Lifetime;
-pub use holdfast_txn::{Direction, NewValue, Part, RowCursor, Savepoint, Scan, Session, WaitInterest, WaitObserver};
+pub use holdfast_txn::{
+    Direction, NewValue, Part, RowCursor, ScanMode, Session, TxnSavepoint, WaitInterest, WaitObserver,
+};
 pub use load::{Duplicate, RawLoad};
 pub use marks::MARKS;
 pub use table::RawTable;

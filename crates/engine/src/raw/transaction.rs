@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdfast_metrics::Local;
-use holdfast_txn::{CursorOptions, Direction, LockMode, NewValue, Part, RowCursor, Savepoint, Scan, Txn, WaitMode};
+use holdfast_txn::{
+    CursorOptions, Direction, LockMode, LockWait, NewValue, Part, RowCursor, ScanMode, Txn, TxnSavepoint,
+};
 
 use super::RawTable;
 use crate::ddl::delta;
@@ -47,7 +49,7 @@ pub struct RawRead {
     /// Whether it locks what it reads.
     pub lock: Option<RawLock>,
     /// Whether it is a scan.
-    pub scan: Scan,
+    pub scan: ScanMode,
     /// Whether the heads of values do, where nothing is locked.
     pub part: Part,
     /// See [`CursorOptions::committed_if_locked`].
@@ -55,8 +57,8 @@ pub struct RawRead {
 }
 
 /// A limit of zero is the wish not to wait at all.
-fn wait_mode(limit: Duration) -> WaitMode {
-    if limit.is_zero() { WaitMode::NoWait } else { WaitMode::For(limit) }
+fn wait_mode(limit: Duration) -> LockWait {
+    if limit.is_zero() { LockWait::NoWait } else { LockWait::For(limit) }
 }
 
 impl RawLock {
@@ -64,8 +66,8 @@ impl RawLock {
         if self.exclusive { LockMode::Exclusive } else { LockMode::Shared }
     }
 
-    fn wait(self) -> Option<WaitMode> {
-        self.skip_locked.then_some(WaitMode::SkipLocked)
+    fn wait(self) -> Option<LockWait> {
+        self.skip_locked.then_some(LockWait::SkipLocked)
     }
 }
 
@@ -103,7 +105,7 @@ impl RawTransaction {
     ///
     /// # Errors
     /// [`Error::Closed`] if the transaction has ended.
-    pub fn statement(&mut self, lock_wait_timeout: Duration) -> Result<Savepoint> {
+    pub fn statement(&mut self, lock_wait_timeout: Duration) -> Result<TxnSavepoint> {
         self.instance.check()?;
         self.txn.set_wait(wait_mode(lock_wait_timeout));
         self.txn.statement_begin()
@@ -309,7 +311,7 @@ impl RawTransaction {
     ) -> Result<RowCursor> {
         self.instance.check()?;
         let RawRead { direction, lock, scan, part, committed_if_locked } = read;
-        let scan = if self.instance.scan_hints.load(Ordering::Relaxed) { scan } else { Scan::Never };
+        let scan = if self.instance.scan_hints.load(Ordering::Relaxed) { scan } else { ScanMode::Never };
         let any_age = lock.is_some_and(|lock| lock.any_age);
         let (lock, wait) = (lock.map(RawLock::mode), lock.and_then(RawLock::wait));
         let options = CursorOptions { direction, scan, lock, wait, part, committed_if_locked, any_age };
@@ -321,7 +323,7 @@ impl RawTransaction {
     /// # Errors
     /// As [`crate::WriteTransaction::commit`].
     pub fn commit(&mut self, flush: FlushAtCommit) -> Result<()> {
-        self.txn.commit(self.needed(flush).into())
+        self.txn.commit(self.needed(flush))
     }
 
     /// What it takes, if `flush` is to hold for what lasts: nothing, if all that it has changed are
@@ -336,7 +338,7 @@ impl RawTransaction {
     /// # Errors
     /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log.
     pub fn prepare(&mut self, xid: &[u8], flush: FlushAtCommit) -> Result<()> {
-        self.txn.prepare(xid, self.needed(flush).into())
+        self.txn.prepare(xid, self.needed(flush))
     }
 
     /// As [`holdfast_txn::Txn::release_reads`].

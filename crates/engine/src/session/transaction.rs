@@ -20,7 +20,7 @@ use holdfast_base::IndexId;
 use holdfast_base::blocking::Mutex;
 use holdfast_metrics::Local;
 use holdfast_txn::{
-    CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Savepoint, Txn, TxnOptions,
+    CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Txn, TxnOptions, TxnSavepoint,
 };
 
 use crate::instance::Instance;
@@ -49,7 +49,7 @@ pub(crate) type Contended = (IndexId, Vec<u8>);
 pub(crate) struct SavepointId {
     transaction: u64,
     number: u64,
-    place: Savepoint,
+    place: TxnSavepoint,
 }
 
 /// The savepoints that are valid, oldest first.
@@ -89,7 +89,7 @@ impl Transaction {
             isolation: options.isolation,
             snapshot_isolation: options.snapshot_isolation.unwrap_or(settings.snapshot_isolation),
             read_only: false,
-            wait: options.lock_wait_timeout.map(holdfast_txn::WaitMode::For),
+            wait: options.lock_wait_timeout.map(holdfast_txn::LockWait::For),
         });
         Ok(Transaction::new(reference, txn, options.flush_at_commit.unwrap_or(settings.flush_at_commit)))
     }
@@ -145,7 +145,7 @@ impl Transaction {
         result.map_err(|error| self.undo_statement(statement.txn, start, error))
     }
 
-    fn undo_statement(&self, txn: &mut Txn, start: Savepoint, error: Error) -> Error {
+    fn undo_statement(&self, txn: &mut Txn, start: TxnSavepoint, error: Error) -> Error {
         if error.is_retryable() {
             return self.end_by(txn, error);
         }
@@ -296,7 +296,7 @@ impl Transaction {
         self.instance.check()?;
         let mut txn = self.txn.lock();
         self.check_alive()?;
-        txn.commit(flush.unwrap_or(self.flush).into())
+        txn.commit(flush.unwrap_or(self.flush))
     }
 
     pub(crate) fn rollback(&self) -> Result<()> {
@@ -340,7 +340,7 @@ impl AsRef<Transaction> for Transaction {
 struct Statement<'a> {
     transaction: &'a Transaction,
     txn: &'a mut Txn,
-    start: Savepoint,
+    start: TxnSavepoint,
     returned: bool,
 }
 
@@ -353,20 +353,20 @@ impl Drop for Statement<'_> {
 }
 
 /// Without hints a scan is what the cache finds out by itself: nothing.
-fn scan_mode(scan: Scan, hints: bool) -> holdfast_txn::Scan {
+fn scan_mode(scan: Scan, hints: bool) -> holdfast_txn::ScanMode {
     match scan {
-        _ if !hints => holdfast_txn::Scan::Never,
-        Scan::Auto => holdfast_txn::Scan::Auto,
-        Scan::Yes => holdfast_txn::Scan::Declared,
-        Scan::No => holdfast_txn::Scan::Never,
+        _ if !hints => holdfast_txn::ScanMode::Never,
+        Scan::Auto => holdfast_txn::ScanMode::Auto,
+        Scan::Yes => holdfast_txn::ScanMode::Declared,
+        Scan::No => holdfast_txn::ScanMode::Never,
     }
 }
 
-fn wait_mode(wait: WaitMode) -> Option<holdfast_txn::WaitMode> {
+fn wait_mode(wait: WaitMode) -> Option<holdfast_txn::LockWait> {
     match wait {
         WaitMode::Wait => None,
-        WaitMode::NoWait => Some(holdfast_txn::WaitMode::NoWait),
-        WaitMode::SkipLocked => Some(holdfast_txn::WaitMode::SkipLocked),
+        WaitMode::NoWait => Some(holdfast_txn::LockWait::NoWait),
+        WaitMode::SkipLocked => Some(holdfast_txn::LockWait::SkipLocked),
     }
 }
 

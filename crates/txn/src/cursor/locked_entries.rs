@@ -3,7 +3,7 @@
 use std::mem;
 
 use holdfast_base::Result;
-use holdfast_lock::{CoverId, KeyRange, WaitMode};
+use holdfast_lock::{CoverId, KeyRange, LockWait};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Spot;
 
@@ -57,8 +57,8 @@ impl RowCursor {
         locking.is_unlocked = false;
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
-        let gives_way = locking.range.is_some() && matches!(wait, WaitMode::For(_)) && !locking.committed_if_locked;
-        let attempt = if gives_way || locking.committed_if_locked { WaitMode::NoWait } else { wait };
+        let gives_way = locking.range.is_some() && matches!(wait, LockWait::For(_)) && !locking.committed_if_locked;
+        let attempt = if gives_way || locking.committed_if_locked { LockWait::NoWait } else { wait };
         let mut payload = locking.shared.lock().read.take_payload();
         let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
         let request = LockRequest { owner: &self.owner, mode, wait: attempt };
@@ -76,7 +76,7 @@ impl RowCursor {
                 }
                 exists
             }
-            Err(e) if is_locked_by_others(&e) && wait == WaitMode::SkipLocked => Ok(false),
+            Err(e) if is_locked_by_others(&e) && wait == LockWait::SkipLocked => Ok(false),
             Err(e) if is_locked_by_others(&e) && gives_way => {
                 drop(acc);
                 self.wait_for_entry().map(|()| false)

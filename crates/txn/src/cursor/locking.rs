@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdfast_base::sync::Mutex;
 use holdfast_base::{CommitNo, Result, TxnId};
-use holdfast_lock::{CoverId, KeyRange, LockMode, Owner, RangeId, WaitMode};
+use holdfast_lock::{CoverId, KeyRange, LockMode, LockWait, Owner, RangeId};
 
 use crate::cursor::options::CursorOptions;
 use crate::entry::index::TableIndex;
@@ -18,7 +18,7 @@ use crate::txn::Txn;
 /// What a cursor that locks its entries needs for that.
 pub(super) struct Locking {
     pub(super) mode: LockMode,
-    pub(super) wait: WaitMode,
+    pub(super) wait: LockWait,
     pub(super) range: Option<RangeId>,
     pub(super) first_updater_wins: bool,
     pub(super) keep: bool,
@@ -72,7 +72,7 @@ impl Locking {
 
     /// Whether entries may be locked as one: not where some are passed over or unlocked again.
     pub(super) fn may_cover(&self) -> bool {
-        self.keep && self.wait != WaitMode::SkipLocked
+        self.keep && self.wait != LockWait::SkipLocked
     }
 }
 
@@ -99,7 +99,7 @@ impl Txn {
             None
         };
         let old = holdfast_base::planted!("locking-read-of-an-old-version") && mode == LockMode::Shared;
-        let committed_if_locked = options.committed_if_locked && !keep && wait != WaitMode::SkipLocked || old;
+        let committed_if_locked = options.committed_if_locked && !keep && wait != LockWait::SkipLocked || old;
         Ok(Locking {
             mode,
             wait,

@@ -28,5 +28,5 @@ mod row_cursor;
 
 pub use holdfast_tree::Direction;
 
-pub use self::options::{CursorOptions, Scan};
+pub use self::options::{CursorOptions, ScanMode};
 pub use self::row_cursor::RowCursor;

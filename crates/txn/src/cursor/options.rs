@@ -1,6 +1,6 @@
 //! How a cursor reads.
 
-use holdfast_lock::{LockMode, WaitMode};
+use holdfast_lock::{LockMode, LockWait};
 use holdfast_tree::Direction;
 
 use crate::entry::values::Part;
@@ -8,7 +8,7 @@ use crate::entry::values::Part;
 /// Whether a cursor is a scan: reads pages that it will not come back to, which must not disturb
 /// the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Scan {
+pub enum ScanMode {
     /// It becomes one when it has walked over some leaves.
     #[default]
     Auto,
@@ -24,11 +24,11 @@ pub struct CursorOptions {
     /// Which way.
     pub direction: Direction,
     /// Whether it is a scan.
-    pub scan: Scan,
+    pub scan: ScanMode,
     /// Lock each entry; `None`: read at the view (except at SERIALIZABLE).
     pub lock: Option<LockMode>,
     /// What to do about a lock of another transaction; `None`: what the transaction's options say.
-    pub wait: Option<WaitMode>,
+    pub wait: Option<LockWait>,
     /// Whether the heads of values do, where nothing is locked.
     pub part: Part,
     /// At READ COMMITTED, do not wait for an entry that another transaction has locked, but return

@@ -13,10 +13,10 @@ use holdfast_tree::{Batch, BatchLimit, Direction, Walk};
 
 use crate::cursor::buffers::Buffers;
 use crate::cursor::locking::Locking;
-use crate::cursor::options::{CursorOptions, Scan};
+use crate::cursor::options::{CursorOptions, ScanMode};
 use crate::entry::index::{IndexKind, TableIndex};
 use crate::entry::locked::{EntryRef, LockRequest, lock_and_read};
-use crate::entry::row::HEADER_LEN;
+use crate::entry::row::VERSION_HEADER_LEN;
 use crate::entry::values::{self, Part};
 use crate::entry::visibility::{Reader, Seen, split};
 use crate::options::Isolation;
@@ -59,7 +59,7 @@ pub struct RowCursor {
     view: Option<OpenView>,
     pub(super) locking: Option<Locking>,
     direction: Direction,
-    scan: Scan,
+    scan: ScanMode,
     part: Part,
     /// How the scan treats its pages, once it is one.
     pub(super) plan: Option<ScanPlan>,
@@ -264,7 +264,7 @@ impl RowCursor {
             return Ok(Newest::Unclear);
         };
         view.check()?;
-        Ok(if header.deleted { Newest::Absent } else { Newest::Seen(HEADER_LEN + begin) })
+        Ok(if header.deleted { Newest::Absent } else { Newest::Seen(VERSION_HEADER_LEN + begin) })
     }
 
     /// Gives up the lock of the entry given last, which did not qualify. Only at READ COMMITTED,
@@ -441,9 +441,9 @@ impl RowCursor {
     /// large the whole range is, not how much of it is left.
     fn decide_scan(&self) -> Result<Option<u64>> {
         let wanted = match self.scan {
-            Scan::Never => false,
-            Scan::Declared => true,
-            Scan::Auto => {
+            ScanMode::Never => false,
+            ScanMode::Declared => true,
+            ScanMode::Auto => {
                 let frames = self.system.store.pool().frames() as u64;
                 self.walk.leaves > SCAN_AFTER_LEAVES.min(frames / SCAN_AFTER_DIVISOR)
             }

@@ -3,7 +3,7 @@
 use holdfast_base::{RollPtr, TxnId};
 use holdfast_tree::Spot;
 
-use crate::entry::row::{HEADER_LEN, VersionHeader};
+use crate::entry::row::{VERSION_HEADER_LEN, VersionHeader};
 
 /// What stands in the way.
 #[derive(Clone, Copy, Debug)]
@@ -53,20 +53,20 @@ impl NewVersion {
     /// With this body.
     pub fn new(deleted: bool, overflow: bool, body: &[u8], mut buffer: Vec<u8>) -> NewVersion {
         buffer.clear();
-        buffer.reserve(HEADER_LEN + body.len());
-        buffer.resize(HEADER_LEN, 0);
+        buffer.reserve(VERSION_HEADER_LEN + body.len());
+        buffer.resize(VERSION_HEADER_LEN, 0);
         buffer.extend_from_slice(body);
         NewVersion { deleted, overflow, payload: buffer }
     }
 
     /// The body, which follows the header.
     pub fn body(&self) -> &[u8] {
-        &self.payload[HEADER_LEN..]
+        &self.payload[VERSION_HEADER_LEN..]
     }
 
     /// Fills the header in.
     pub fn sign(&mut self, txn: TxnId, roll: RollPtr) {
         let header = VersionHeader { deleted: self.deleted, overflow: self.overflow, txn, roll };
-        self.payload[..HEADER_LEN].copy_from_slice(&header.to_bytes());
+        self.payload[..VERSION_HEADER_LEN].copy_from_slice(&header.to_bytes());
     }
 }

@@ -33,7 +33,7 @@ use crate::entry::attempt::{Blocker, Found, NewVersion};
 use crate::entry::index::{IndexKind, TableIndex};
 use crate::entry::locked::{EntryRef, conflict, unchanged, wait_for_writer};
 use crate::entry::reread::Rereads;
-use crate::entry::row::{HEADER_LEN, VersionHeader};
+use crate::entry::row::{VERSION_HEADER_LEN, VersionHeader};
 use crate::entry::values::{self, NewValue, Part};
 use crate::entry::visibility::split;
 use crate::mvcc::commit_map::Moment;
@@ -476,7 +476,7 @@ impl Txn {
     fn chain_that_stays<'p>(&self, index: &TableIndex, key: &[u8], seen: &Found<'p>) -> Option<&'p [u8]> {
         let header = seen.header.filter(|h| h.overflow)?;
         let locked = header.txn == self.id || self.system.locks.holds_row(self.owner(), index.id(), key);
-        seen.payload.filter(|_| locked)?.get(HEADER_LEN..)
+        seen.payload.filter(|_| locked)?.get(VERSION_HEADER_LEN..)
     }
 
     fn count_change(&mut self, index: &TableIndex, was_live: bool, deleted: bool) {

@@ -10,7 +10,7 @@ use holdfast_base::{CommitNo, Error, IndexId, Result};
 use holdfast_pool::AccessStats;
 use holdfast_tree::Tree;
 
-use crate::entry::row::HEADER_LEN;
+use crate::entry::row::VERSION_HEADER_LEN;
 use crate::mvcc::view::View;
 
 /// What the entries of an index are. The protocols are the same; what is counted differs.
@@ -144,7 +144,7 @@ impl TableIndex {
     /// Longest payload that an entry with a key of `key_len` bytes can have, header included.
     pub(crate) fn body_max(&self, key_len: usize) -> usize {
         let page_size = self.tree.space().store().page_size();
-        holdfast_tree::node::payload_len_max(page_size, key_len) - HEADER_LEN
+        holdfast_tree::node::payload_len_max(page_size, key_len) - VERSION_HEADER_LEN
     }
 
     /// As [`Tree::get`].

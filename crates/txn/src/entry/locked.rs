@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use holdfast_base::{Error, Result, TxnId};
-use holdfast_lock::{Implicit, LockMode, Owner, WaitMode};
+use holdfast_lock::{Implicit, LockMode, LockWait, Owner};
 use holdfast_metrics::Counter;
 use holdfast_pool::Access;
 use holdfast_tree::Spot;
@@ -35,7 +35,7 @@ pub(crate) struct LockRequest<'a> {
     pub owner: &'a Arc<Owner>,
     pub mode: LockMode,
     /// What to do about a lock of another transaction.
-    pub wait: WaitMode,
+    pub wait: LockWait,
 }
 
 /// Locks `key` and reads what is there. Returns where that is; if there is an entry, its payload is

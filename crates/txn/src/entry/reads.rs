@@ -18,14 +18,14 @@ use crate::entry::values::Part;
 use crate::entry::visibility::split;
 use crate::options::Isolation;
 use crate::txn::Txn;
-use holdfast_lock::{LockMode, WaitMode};
+use holdfast_lock::{LockMode, LockWait};
 
 /// What the lock manager takes names for keys of. No index gets so large a number.
 const NAMES: IndexId = IndexId(u32::MAX);
 
 impl Txn {
     /// The request of a lock for it.
-    pub(crate) fn request(&self, mode: LockMode, wait: WaitMode) -> LockRequest<'_> {
+    pub(crate) fn request(&self, mode: LockMode, wait: LockWait) -> LockRequest<'_> {
         LockRequest { owner: self.owner(), mode, wait }
     }
 
@@ -70,7 +70,7 @@ impl Txn {
         index: &TableIndex,
         key: &[u8],
         mode: LockMode,
-        wait: Option<WaitMode>,
+        wait: Option<LockWait>,
         value: &mut Vec<u8>,
     ) -> Result<bool> {
         self.check_open()?;

@@ -21,7 +21,7 @@ use holdfast_base::codec::{Reader, get_u64};
 use holdfast_base::{RollPtr, TxnId};
 
 /// Bytes of the header.
-pub const HEADER_LEN: usize = 17;
+pub const VERSION_HEADER_LEN: usize = 17;
 
 const DELETED: u8 = 1;
 const OVERFLOW: u8 = 2;
@@ -54,13 +54,13 @@ impl VersionHeader {
             txn: TxnId(get_u64(payload, 1)?),
             roll: RollPtr(get_u64(payload, 9)?),
         };
-        Some((header, &payload[HEADER_LEN..]))
+        Some((header, &payload[VERSION_HEADER_LEN..]))
     }
 
     /// The payload of this header and `body`.
     #[must_use]
     pub fn encode(&self, body: &[u8]) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER_LEN + body.len());
+        let mut out = Vec::with_capacity(VERSION_HEADER_LEN + body.len());
         out.extend_from_slice(&self.to_bytes());
         out.extend_from_slice(body);
         out
@@ -68,8 +68,8 @@ impl VersionHeader {
 
     /// The bytes of the header alone.
     #[must_use]
-    pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
-        let mut bytes = [0; HEADER_LEN];
+    pub fn to_bytes(&self) -> [u8; VERSION_HEADER_LEN] {
+        let mut bytes = [0; VERSION_HEADER_LEN];
         bytes[0] = if self.deleted { DELETED } else { 0 } | if self.overflow { OVERFLOW } else { 0 };
         bytes[1..9].copy_from_slice(&self.txn.0.to_le_bytes());
         bytes[9..].copy_from_slice(&self.roll.0.to_le_bytes());
@@ -109,8 +109,8 @@ mod tests {
     #[test]
     fn short_and_unknown_payloads_are_refused() {
         assert_eq!(VersionHeader::decode(&[]), None);
-        assert_eq!(VersionHeader::decode(&[0; HEADER_LEN - 1]), None);
-        assert_eq!(VersionHeader::decode(&[0x80; HEADER_LEN]), None);
-        assert!(VersionHeader::decode(&[0; HEADER_LEN]).is_some());
+        assert_eq!(VersionHeader::decode(&[0; VERSION_HEADER_LEN - 1]), None);
+        assert_eq!(VersionHeader::decode(&[0x80; VERSION_HEADER_LEN]), None);
+        assert!(VersionHeader::decode(&[0; VERSION_HEADER_LEN]).is_some());
     }
 }

@@ -36,7 +36,7 @@ use holdfast_pool::{Access, AccessKind};
 
 use crate::entry::index::TableIndex;
 use crate::entry::reread::{Circle, Rereads};
-use crate::entry::row::{HEADER_LEN, VersionHeader, row_key_begin};
+use crate::entry::row::{VERSION_HEADER_LEN, VersionHeader, row_key_begin};
 use crate::entry::values::{self, Part};
 use crate::mvcc::commit_map::CommitMap;
 use crate::mvcc::view::View;
@@ -116,7 +116,7 @@ impl TxnSystem {
             return view.check().map(|()| false);
         }
         if seen && let Some(begin) = begin {
-            value.drain(..HEADER_LEN + begin);
+            value.drain(..VERSION_HEADER_LEN + begin);
             return view.check().map(|()| true);
         }
         let mut payload = std::mem::take(value);

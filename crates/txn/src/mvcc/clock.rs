@@ -16,7 +16,7 @@
 //! publish later numbers. There is nothing between but a few stores. They spin, yield, and only
 //! then park. A thread that only reads waits for none of this.
 //!
-//! A thread has published its number when [`Clock::publish`] returns: the next view, of any thread,
+//! A thread has published its number when [`CommitClock::publish`] returns: the next view, of any thread,
 //! sees the end of the transaction.
 //!
 //! # Lines of memory
@@ -45,7 +45,7 @@ const CHECKS: u32 = if cfg!(any(loom, shuttle)) { 2 } else { SPINS + 32 };
 
 /// See the module.
 #[derive(Debug)]
-pub struct Clock {
+pub struct CommitClock {
     counters: CachePadded<Counters>,
     next_no: CachePadded<AtomicU64>,
     published: Box<[AtomicU64]>,
@@ -61,13 +61,13 @@ struct Counters {
     last_commit: AtomicU64,
 }
 
-impl Clock {
+impl CommitClock {
     /// The next id is `next_id`, the last commit was `last_commit`.
     #[must_use]
-    pub fn new(next_id: TxnId, last_commit: CommitNo) -> Arc<Clock> {
+    pub fn new(next_id: TxnId, last_commit: CommitNo) -> Arc<CommitClock> {
         let next_no = CachePadded::new(AtomicU64::new(last_commit.0 + 1));
         let (next_id, last_commit) = (AtomicU64::new(next_id.0), AtomicU64::new(last_commit.0));
-        Arc::new(Clock {
+        Arc::new(CommitClock {
             counters: CachePadded::new(Counters { next_id, last_commit }),
             next_no,
             published: (0..RING).map(|_| AtomicU64::new(0)).collect(),
@@ -94,7 +94,7 @@ impl Clock {
         CommitNo(self.counters.last_commit.load(Ordering::Acquire))
     }
 
-    /// Gives out the next commit number, which has to be [published](Clock::publish): all later
+    /// Gives out the next commit number, which has to be [published](CommitClock::publish): all later
     /// ones wait for it.
     pub fn take_no(&self) -> CommitNo {
         // What the thread does under the number is ordered by its publication.
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn numbers_that_are_published_out_of_order_become_the_last_commit_in_order() {
-        let clock = Clock::new(TxnId(1), CommitNo(10));
+        let clock = CommitClock::new(TxnId(1), CommitNo(10));
         let (first, second) = (clock.take_no(), clock.take_no());
         assert_eq!((first, second, clock.last_commit()), (CommitNo(11), CommitNo(12), CommitNo(10)));
         std::thread::scope(|scope| {
@@ -199,7 +199,7 @@ mod tests {
 
     #[test]
     fn more_threads_than_places_in_the_ring_publish_all_numbers() {
-        let clock = Clock::new(TxnId(1), CommitNo(0));
+        let clock = CommitClock::new(TxnId(1), CommitNo(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..RING).for_each(|_| clock.publish(clock.take_no())));
@@ -221,9 +221,9 @@ mod shuttle_tests {
     #[test]
     fn what_the_last_commit_covers_is_known() {
         let run = || {
-            let clock = Clock::new(TxnId(1), CommitNo(0));
+            let clock = CommitClock::new(TxnId(1), CommitNo(0));
             let known: Arc<Vec<AtomicU64>> = Arc::new((0..=6).map(|_| AtomicU64::new(0)).collect());
-            let work = |clock: Arc<Clock>, known: Arc<Vec<AtomicU64>>| {
+            let work = |clock: Arc<CommitClock>, known: Arc<Vec<AtomicU64>>| {
                 for _ in 0..2 {
                     let no = clock.take_no();
                     known[no.0 as usize].store(1, Ordering::Relaxed);

@@ -38,7 +38,7 @@ use holdfast_base::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use holdfast_base::sync::{Mutex, MutexGuard, RwLock};
 use holdfast_base::{CommitNo, TxnId};
 
-use crate::mvcc::clock::{Clock, NUMBER_LIMIT};
+use crate::mvcc::clock::{CommitClock, NUMBER_LIMIT};
 
 const ABORTED: u64 = 1 << 63;
 /// The word of an id that has not ended is this bit and the id.
@@ -65,7 +65,7 @@ pub enum TxnStatus {
 /// The map. One per database.
 pub struct CommitMap {
     ring: Box<[AtomicU64]>,
-    clock: Arc<Clock>,
+    clock: Arc<CommitClock>,
     low: AtomicU64,
     limit: AtomicU64,
     window: Mutex<()>,
@@ -90,7 +90,7 @@ impl CommitMap {
     /// An empty map whose new ids are the clock's, with `active` (older ids, found at recovery) not
     /// yet ended. `window` is rounded up to a power of two.
     #[must_use]
-    pub fn new(window: usize, clock: &Arc<Clock>, active: &[TxnId]) -> CommitMap {
+    pub fn new(window: usize, clock: &Arc<CommitClock>, active: &[TxnId]) -> CommitMap {
         let next = clock.next_id();
         let len = window.next_power_of_two().max(LEAST_WINDOW) as u64;
         let ring: Box<[AtomicU64]> = (0..len).map(|at| AtomicU64::new(first_active(at, next.0, len))).collect();
@@ -331,7 +331,7 @@ mod tests {
 
     #[test]
     fn ids_go_through_their_states() {
-        let map = CommitMap::new(64, &Clock::new(TxnId(10), CommitNo(0)), &[TxnId(3)]);
+        let map = CommitMap::new(64, &CommitClock::new(TxnId(10), CommitNo(0)), &[TxnId(3)]);
         assert_eq!(map.status(TxnId(3)), TxnStatus::Active);
         assert_eq!(map.status(TxnId(4)), TxnStatus::Committed(CommitNo(0)));
         let a = map.allocate();
@@ -355,7 +355,7 @@ mod tests {
 
     #[test]
     fn a_commit_has_not_ended_before_its_number_is_published() {
-        let clock = Clock::new(TxnId(1), CommitNo(0));
+        let clock = CommitClock::new(TxnId(1), CommitNo(0));
         let map = CommitMap::new(64, &clock, &[]);
         let id = map.allocate();
         map.set_committed(id, CommitNo(1));
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_full_window_leaves_the_active_behind_as_stragglers() {
-        let map = CommitMap::new(64, &Clock::new(TxnId(1), CommitNo(0)), &[]);
+        let map = CommitMap::new(64, &CommitClock::new(TxnId(1), CommitNo(0)), &[]);
         let old = map.allocate();
         for no in 1..1_000 {
             let id = allocate(&map, CommitNo(no - 1));
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn a_full_window_has_no_room() {
-        let map = CommitMap::new(4, &Clock::new(TxnId(1), CommitNo(0)), &[]);
+        let map = CommitMap::new(4, &CommitClock::new(TxnId(1), CommitNo(0)), &[]);
         let ids: Vec<_> = std::iter::repeat_with(|| map.allocate()).take_while(|id| map.has_room(*id)).collect();
         assert_eq!(ids, [1, 2, 3, 4].map(TxnId));
         assert!(map.lock_window().is_full() && map.is_active(TxnId(5)));
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn every_word_says_at_first_which_id_comes_to_it() {
         for next in [1, 6, 63, 64, 1_000_003] {
-            let map = CommitMap::new(64, &Clock::new(TxnId(next), CommitNo(0)), &[]);
+            let map = CommitMap::new(64, &CommitClock::new(TxnId(next), CommitNo(0)), &[]);
             for id in next..next + 64 {
                 assert_eq!(map.word(id).load(Ordering::Relaxed), ACTIVE | id);
             }
@@ -413,7 +413,7 @@ mod shuttle_tests {
 
     struct Commits {
         map: CommitMap,
-        clock: Arc<Clock>,
+        clock: Arc<CommitClock>,
     }
 
     impl Commits {
@@ -441,7 +441,7 @@ mod shuttle_tests {
     #[test]
     fn what_committed_stays_so_while_the_window_moves() {
         let run = || {
-            let clock = Clock::new(TxnId(1), CommitNo(0));
+            let clock = CommitClock::new(TxnId(1), CommitNo(0));
             let commits = Arc::new(Commits { map: CommitMap::new(4, &clock, &[]), clock });
             let work = |commits: Arc<Commits>| {
                 let mut ended: Vec<(TxnId, CommitNo)> = Vec::new();

@@ -42,7 +42,7 @@ use holdfast_base::blocking::Mutex;
 use holdfast_base::{CommitNo, Error, Result, TxnId};
 use holdfast_metrics::{Spread, thread_group};
 
-use crate::mvcc::clock::Clock;
+use crate::mvcc::clock::CommitClock;
 use crate::mvcc::commit_map::{CommitMap, TxnStatus, WindowGuard};
 
 /// So many entries of the version tree are remembered for one view.
@@ -242,14 +242,14 @@ impl Shard {
 /// All open views.
 #[derive(Debug)]
 pub struct Views {
-    clock: Arc<Clock>,
+    clock: Arc<CommitClock>,
     shards: Spread<Shard>,
 }
 
 impl Views {
     /// No views.
     #[must_use]
-    pub fn new(clock: &Arc<Clock>) -> Views {
+    pub fn new(clock: &Arc<CommitClock>) -> Views {
         Views { clock: Arc::clone(clock), shards: Spread::default() }
     }
 
@@ -417,7 +417,7 @@ mod tests {
     use super::*;
 
     struct Commits {
-        clock: Arc<Clock>,
+        clock: Arc<CommitClock>,
         map: CommitMap,
         views: Views,
         no: u64,
@@ -425,7 +425,7 @@ mod tests {
 
     impl Commits {
         fn new() -> Commits {
-            let clock = Clock::new(TxnId(1), CommitNo(0));
+            let clock = CommitClock::new(TxnId(1), CommitNo(0));
             Commits { map: CommitMap::new(64, &clock, &[]), views: Views::new(&clock), clock, no: 0 }
         }
         fn begin(&self) -> TxnId {

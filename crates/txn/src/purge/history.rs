@@ -24,7 +24,7 @@ use holdfast_base::{CommitNo, ShortMutex};
 use holdfast_metrics::Spread;
 use smallvec::SmallVec;
 
-use crate::mvcc::clock::Clock;
+use crate::mvcc::clock::CommitClock;
 use crate::undo::UndoLog;
 
 /// Logs that are taken, or shelved, at a time.
@@ -149,7 +149,7 @@ impl History {
     }
 
     /// Moves the logs that have arrived, and whose numbers are published, to the queue.
-    pub fn gather(&self, clock: &Clock) {
+    pub fn gather(&self, clock: &CommitClock) {
         let mut queue = self.queue.logs.lock();
         // Under the mutex: what a thread gathered before is older.
         let last = clock.last_commit();
@@ -259,8 +259,8 @@ mod tests {
 
     /// Commits from number 11 on, with so many pages of undo each, by this thread. All are
     /// published and, if `gathered`, in the queue.
-    fn committed(pages: &[usize], gathered: bool) -> (History, Arc<Clock>) {
-        let (history, clock) = (History::default(), Clock::new(TxnId(1), CommitNo(10)));
+    fn committed(pages: &[usize], gathered: bool) -> (History, Arc<CommitClock>) {
+        let (history, clock) = (History::default(), CommitClock::new(TxnId(1), CommitNo(10)));
         pages.iter().for_each(|&pages| commit(&history, &clock, pages));
         if gathered {
             history.gather(&clock);
@@ -268,7 +268,7 @@ mod tests {
         (history, clock)
     }
 
-    fn commit(history: &History, clock: &Clock, pages: usize) {
+    fn commit(history: &History, clock: &CommitClock, pages: usize) {
         let (no, _) = history.arrive(UndoLog::in_memory(pages), || clock.take_no());
         clock.publish(no);
     }

@@ -215,7 +215,7 @@ impl Db {
     pub fn commit(&self, change: impl FnOnce(&mut Txn)) {
         let mut txn = self.begin();
         change(&mut txn);
-        txn.commit(Durability::Lazy).unwrap();
+        txn.commit(FlushAtCommit::Lazy).unwrap();
     }
 
     /// Commits (key, value) pairs of `rows` in one transaction.

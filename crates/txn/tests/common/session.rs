@@ -140,7 +140,7 @@ impl Session {
     }
 
     pub fn commit(&self) -> Result<()> {
-        self.run(|t| t.commit(Durability::Sync)).result()
+        self.run(|t| t.commit(FlushAtCommit::Sync)).result()
     }
 
     pub fn rollback(&self) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use holdfast_base::{IndexId, PageNo, SpaceId};
 use holdfast_pool::Access;
 use holdfast_tree::{SpaceFile, Tree};
-use holdfast_txn::{CursorOptions, Durability, IndexKind, LockMode, TableIndex, Txn, TxnOptions, TxnSystem};
+use holdfast_txn::{CursorOptions, FlushAtCommit, IndexKind, LockMode, TableIndex, Txn, TxnOptions, TxnSystem};
 
 pub(crate) use record::{IndexRecord, NextIds, TableRecord};
 use record::{NEXT_IDS_KEY, decode_unused, encode_unused, table_key, table_name, unused_key, unused_space};
@@ -77,7 +77,7 @@ impl Catalog {
             }
         }
         drop(cursor);
-        txn.commit(Durability::Lazy)?;
+        txn.commit(FlushAtCommit::Lazy)?;
         Ok(contents)
     }
 
@@ -90,7 +90,7 @@ impl Catalog {
 
     /// Sets the ids that come next. They are durable before anything that is logged later.
     pub(crate) fn set_next(&self, txns: &Arc<TxnSystem>, next: NextIds) -> Result<()> {
-        self.change(txns, Durability::Lazy, |txn| self.put_next(txn, next))
+        self.change(txns, FlushAtCommit::Lazy, |txn| self.put_next(txn, next))
     }
 
     fn put_next(&self, txn: &mut Txn, next: NextIds) -> Result<()> {
@@ -99,7 +99,7 @@ impl Catalog {
 
     /// The same, and says that the indexes which get some of the ids are unused so far.
     pub(crate) fn set_next_and_unused(&self, txns: &Arc<TxnSystem>, next: NextIds, unused: &Unused) -> Result<()> {
-        self.change(txns, Durability::Lazy, |txn| {
+        self.change(txns, FlushAtCommit::Lazy, |txn| {
             self.put_next(txn, next)?;
             self.put_unused(txn, unused)
         })
@@ -107,7 +107,7 @@ impl Catalog {
 
     /// Changes which indexes are unused. Durable with what is logged later.
     pub(crate) fn set_unused(&self, txns: &Arc<TxnSystem>, unused: &Unused) -> Result<()> {
-        self.change(txns, Durability::Lazy, |txn| self.put_unused(txn, unused))
+        self.change(txns, FlushAtCommit::Lazy, |txn| self.put_unused(txn, unused))
     }
 
     fn put_unused(&self, txn: &mut Txn, unused: &Unused) -> Result<()> {
@@ -133,7 +133,7 @@ impl Catalog {
         changed: &[(&str, &TableRecord, &Unused)],
         others: &[Named<'_>],
     ) -> Result<()> {
-        self.change(txns, Durability::Sync, |txn| {
+        self.change(txns, FlushAtCommit::Sync, |txn| {
             for (name, record, unused) in changed {
                 self.put(txn, name, record)?;
                 self.put_unused(txn, unused)?;
@@ -156,13 +156,13 @@ impl Catalog {
         txns: &Arc<TxnSystem>,
         name: &str,
         record: &TableRecord,
-        durability: Durability,
+        durability: FlushAtCommit,
     ) -> Result<()> {
         self.change(txns, durability, |txn| txn.insert(&self.index, &table_key(name), &record.encode()))
     }
 
     /// Removes a table.
-    pub(crate) fn remove(&self, txns: &Arc<TxnSystem>, name: &str, durability: Durability) -> Result<()> {
+    pub(crate) fn remove(&self, txns: &Arc<TxnSystem>, name: &str, durability: FlushAtCommit) -> Result<()> {
         self.change(txns, durability, |txn| txn.delete(&self.index, &table_key(name), None).map(drop))
     }
 
@@ -172,7 +172,7 @@ impl Catalog {
         txns: &Arc<TxnSystem>,
         name: &str,
         record: &TableRecord,
-        durability: Durability,
+        durability: FlushAtCommit,
     ) -> Result<()> {
         self.change(txns, durability, |txn| self.put(txn, name, record))
     }
@@ -182,7 +182,7 @@ impl Catalog {
         &self,
         txns: &Arc<TxnSystem>,
         tables: &[Named<'_>],
-        durability: Durability,
+        durability: FlushAtCommit,
     ) -> Result<()> {
         self.change(txns, durability, |txn| self.put_all(txn, tables))
     }
@@ -194,7 +194,7 @@ impl Catalog {
         from: &str,
         (to, record): Named<'_>,
         others: &[Named<'_>],
-        durability: Durability,
+        durability: FlushAtCommit,
     ) -> Result<()> {
         self.change(txns, durability, |txn| {
             txn.delete(&self.index, &table_key(from), None)?;
@@ -206,7 +206,7 @@ impl Catalog {
     fn change(
         &self,
         txns: &Arc<TxnSystem>,
-        durability: Durability,
+        durability: FlushAtCommit,
         run: impl FnOnce(&mut Txn) -> Result<()>,
     ) -> Result<()> {
         let mut txn = txns.begin(TxnOptions::default());
