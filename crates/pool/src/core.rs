@@ -11,19 +11,19 @@ use holdfast_metrics::{Counter, Gauge, Metrics, Spread, WaitClass};
 use holdfast_policy::{PolicyStats, TouchEffect};
 use holdfast_wal::Wal;
 
+use crate::checkpoint::signals::Signals;
+use crate::checkpoint::unsynced::{CheckpointPayload, Unsynced};
 use crate::config::{BATCH, PoolConfig};
-use crate::dirty::AgeCounts;
-use crate::doublewrite::DoubleWriter;
-use crate::frames::Frames;
-use crate::header::FrameHeader;
-use crate::images::ImageMemory;
-use crate::partition::Partition;
-use crate::readahead_queue::ReadAheadQueue;
-use crate::reservations::Reservations;
-use crate::signals::Signals;
-use crate::space::Space;
-use crate::supply::Supply;
-use crate::unsynced::{CheckpointPayload, Unsynced};
+use crate::read::readahead_queue::ReadAheadQueue;
+use crate::resident::frames::Frames;
+use crate::resident::header::FrameHeader;
+use crate::resident::partition::Partition;
+use crate::resident::space::Space;
+use crate::supply::free_frames::Supply;
+use crate::supply::reservations::Reservations;
+use crate::write::dirty::AgeCounts;
+use crate::write::doublewrite::DoubleWriter;
+use crate::write::images::ImageMemory;
 
 /// See the module's description.
 pub(crate) struct Core {

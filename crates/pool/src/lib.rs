@@ -6,19 +6,17 @@
 //! are no pin counts. An [`Access`] names the statement and the purpose, counts, and carries
 //! reserved frames.
 //!
-//! | module | what |
+//! | folder | what |
 //! |---|---|
-//! | `frames`, `header` | the mapping, a frame's 64-byte header with its latch (crate [`holdfast_latch`]) |
-//! | `access` | reading a page that may be changing: the one place with racy reads |
-//! | `translation`, `space` | page number -> frame, without locks; an open file of pages |
-//! | `partition`, `dirty` | replacement policy and dirty pages of a part of the pool |
-//! | `core` | what all of the following share |
-//! | `guard`, `request`, `access_stats`, `touch`, `pool` | what the floors above see |
-//! | `miss`, `evict`, `supply`, `reserve`, `reservations` | how a page and its frame come together |
-//! | `flush`, `batch`, `images` | how changed pages reach their files |
-//! | `doublewrite`, `protect`, `restore` | what a power cut that tears a page needs |
-//! | `checkpoint`, `unsynced`, `cleaner`, `signals`, `pacing` | when they do, and how the checkpoint follows |
-//! | `readahead`, `readahead_queue`, `warmup`, `resize`, `close`, `stats` | the rest |
+//! | `resident` | frames, a frame's header with its latch, translation, guards |
+//! | `supply` | how a page gets a frame: the free list, eviction, reservations |
+//! | `read` | accesses, misses, read-ahead |
+//! | `write` | how changed pages reach their files; what a power cut that tears a page needs |
+//! | `checkpoint` | when they do, and how the checkpoint follows |
+//! | `admin` | warm-up, changes of size, closing, statistics |
+//!
+//! `core` is what all of them share, `pool` what the floors above see. Racy reads of a page that
+//! may be changing are in `resident/access.rs` alone.
 //!
 //! **Lock order**, from first to last; what is further right may be taken while what is left is
 //! held: reservation -> page latches (top-down) -> policy mutex | dirty mutex | free list |
@@ -28,53 +26,26 @@
 //!
 //! The protocols, byte by byte, are in `docs/design/buffer-pool.md` and `docs/design/flushing.md`.
 
-mod access;
-mod access_stats;
-mod batch;
+mod admin;
 mod checkpoint;
-mod cleaner;
-mod close;
 mod config;
 mod core;
-mod dirty;
-mod doublewrite;
-mod evict;
-mod flush;
-mod frames;
-mod guard;
-mod header;
-mod images;
-mod miss;
-mod pacing;
-mod partition;
 mod pool;
-mod protect;
-mod readahead;
-mod readahead_queue;
-mod request;
-mod reservations;
-mod reserve;
-mod resize;
-mod restore;
-mod signals;
-mod space;
-mod stats;
+mod read;
+mod resident;
 mod supply;
-mod touch;
-mod translation;
-mod unsynced;
-mod warmup;
+mod write;
 
 pub use holdfast_policy::{Queue, ScanPlan};
 pub use {
-    access::{OptPage, PageRead},
-    access_stats::AccessStats,
+    admin::stats::{FrameInfo, PageOwner, PoolStats, Resident},
     config::{DoubleWrite, PoolConfig, RESERVED_MAX},
-    guard::{ExclusiveGuard, OptimisticGuard, PageStamp, Restart, SharedGuard},
     pool::Pool,
-    request::{Access, AccessKind},
-    reserve::Reserved,
-    restore::{RestoreReport, restore_torn_pages},
-    space::Space,
-    stats::{FrameInfo, PageOwner, PoolStats, Resident},
+    read::request::{Access, AccessKind},
+    resident::access::{OptPage, PageRead},
+    resident::access_stats::AccessStats,
+    resident::guard::{ExclusiveGuard, OptimisticGuard, PageStamp, Restart, SharedGuard},
+    resident::space::Space,
+    supply::reserve::Reserved,
+    write::restore::{RestoreReport, restore_torn_pages},
 };

@@ -14,15 +14,16 @@ use holdfast_metrics::Metrics;
 use holdfast_policy::PolicyKind;
 use holdfast_wal::Wal;
 
-use crate::access::OptPage;
+use crate::admin::stats::{FrameInfo, PageOwner, PoolStats, Resident};
+use crate::checkpoint::cleaner;
 use crate::config::PoolConfig;
 use crate::core::Core;
-use crate::guard::{ExclusiveGuard, OptimisticGuard, PageStamp, SharedGuard};
-use crate::request::{Access, AccessKind, Fill};
-use crate::reserve::Reserved;
-use crate::space::Space;
-use crate::stats::{FrameInfo, PageOwner, PoolStats, Resident};
-use crate::{cleaner, readahead};
+use crate::read::readahead;
+use crate::read::request::{Access, AccessKind, Fill};
+use crate::resident::access::OptPage;
+use crate::resident::guard::{ExclusiveGuard, OptimisticGuard, PageStamp, SharedGuard};
+use crate::resident::space::Space;
+use crate::supply::reserve::Reserved;
 
 /// The buffer pool of one database.
 // In cache lines of its own: every access to a page reads this, and must not wait for a thread that

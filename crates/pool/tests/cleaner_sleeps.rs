@@ -32,9 +32,9 @@ fn evictions(bed: &Bed) -> u64 {
     bed.metrics.get(Counter::PagesEvictedClean) + bed.metrics.get(Counter::PagesEvictedRing)
 }
 
-/// One page was changed and in constant use; as long as it was dirty each batch of evictions, 400
-/// in a second of a dump, woke the cleaner, which found nothing, and took the core from those who
-/// had something to do.
+/// One page is dirty and in constant use. Evictions of clean pages beside it, 400 batches in a
+/// second of a dump, do not wake the cleaner, which would find nothing to write and take a core
+/// from other threads.
 #[test]
 fn a_hot_dirty_page_does_not_keep_the_cleaner_awake() {
     let bed = bed();

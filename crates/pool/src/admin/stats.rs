@@ -7,9 +7,9 @@ use holdfast_base::{IndexId, Lsn, PageId, SpaceId};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_policy::{Policy, PolicyStats, Queue, TouchRules};
 
-use crate::access::{OptPage, PageRead};
 use crate::core::Core;
-use crate::header::{READ_AHEAD, WRITING};
+use crate::resident::access::{OptPage, PageRead};
+use crate::resident::header::{READ_AHEAD, WRITING};
 
 /// Totals of a pool at one moment; the numbers are taken one after the other while others go on.
 #[derive(Clone, Copy, Debug, Default)]

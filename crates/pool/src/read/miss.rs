@@ -19,10 +19,10 @@ use holdfast_metrics::{Counter, Timing, WaitClass};
 use holdfast_policy::{ScanHint, Touch};
 
 use crate::core::Core;
-use crate::header::READ_AHEAD;
-use crate::request::{Access, Fill};
-use crate::space::Space;
-use crate::translation::{CLAIMED, CLAIMED_WAITED};
+use crate::read::request::{Access, Fill};
+use crate::resident::header::READ_AHEAD;
+use crate::resident::space::Space;
+use crate::resident::translation::{CLAIMED, CLAIMED_WAITED};
 
 /// One in so many frames may be filled by one batch of pages that a thread is going to read: many
 /// threads do that at a time.

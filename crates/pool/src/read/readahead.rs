@@ -13,9 +13,9 @@ use holdfast_metrics::Counter;
 use holdfast_policy::{Policy, ScanHint, Touch};
 
 use crate::core::Core;
-use crate::readahead_queue::{BATCH, Job};
-use crate::request::Access;
-use crate::space::Space;
+use crate::read::readahead_queue::{BATCH, Job};
+use crate::read::request::Access;
+use crate::resident::space::Space;
 
 /// How far readers step back behind other threads: half of the weight of one that does not. With a
 /// third, a dump beside several busy sessions had to wait for its pages.

@@ -7,7 +7,7 @@ use holdfast_base::PageNo;
 use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_policy::Touch;
 
-use crate::space::Space;
+use crate::resident::space::Space;
 
 /// Most pages of a batch.
 pub(crate) const BATCH: usize = 64;

@@ -5,13 +5,13 @@ use holdfast_base::{Lsn, Result};
 use holdfast_metrics::Counter;
 
 use crate::core::Core;
-use crate::doublewrite::{Page, Slots};
+use crate::write::doublewrite::{Page, Slots};
 
 impl Core {
     /// Sees to it that each of these pages has a durable image that recovery can start from, until
-    /// [`DoubleWriter::finish`](crate::doublewrite::DoubleWriter::finish). `images`: sealed, those
-    /// of the pages in their order. `write`: the batch in [`Unsynced`](crate::unsynced::Unsynced),
-    /// which holds the checkpoint.
+    /// [`DoubleWriter::finish`](crate::write::doublewrite::DoubleWriter::finish). `images`: sealed,
+    /// those of the pages in their order. `write`: the batch in
+    /// [`Unsynced`](crate::checkpoint::unsynced::Unsynced), which holds the checkpoint.
     ///
     /// # Errors
     /// Of the write, with nothing taken; of the sync, which poisons the database.

@@ -13,9 +13,9 @@ use holdfast_base::{PageNo, Result, latches};
 use holdfast_metrics::Counter;
 
 use crate::core::Core;
-use crate::header::WRITING;
-use crate::space::Space;
-use crate::translation::{CLAIMED, CLAIMED_WAITED};
+use crate::resident::header::WRITING;
+use crate::resident::space::Space;
+use crate::resident::translation::{CLAIMED, CLAIMED_WAITED};
 
 impl Core {
     /// See [`Pool::close_space`](crate::Pool::close_space).

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use holdfast_base::{Lsn, PageId};
 use holdfast_metrics::Counter;
 
-use crate::doublewrite::Slots;
-use crate::images::Images;
-use crate::space::Space;
+use crate::resident::space::Space;
+use crate::write::doublewrite::Slots;
+use crate::write::images::Images;
 
 /// A page of a batch.
 pub(crate) struct Staged {

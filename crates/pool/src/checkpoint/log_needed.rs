@@ -2,8 +2,8 @@
 //!
 //! A page that was written to its file is clean, and may be evicted, at once. But its changes are
 //! durable only when the file has been synced: until then the write's smallest rec_lsn stands in
-//! [`Unsynced`](crate::unsynced::Unsynced) and holds the checkpoint, and its slots in the
-//! double-write file are not reused.
+//! [`Unsynced`](crate::checkpoint::unsynced::Unsynced) and holds the checkpoint, and its slots in
+//! the double-write file are not reused.
 //!
 //! A write that relies on an older image of a page (see `doublewrite`) holds the checkpoint at the
 //! rec_lsn of that image. A checkpoint begins by raising a *floor*: from then on no write relies on
@@ -27,7 +27,7 @@ use holdfast_base::{Lsn, Result};
 use holdfast_metrics::{Timing, WaitClass};
 
 use crate::core::Core;
-use crate::space::Space;
+use crate::resident::space::Space;
 
 impl Core {
     /// No change logged before this LSN is missing on disk, but for those of mini-transactions that

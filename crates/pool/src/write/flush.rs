@@ -17,12 +17,12 @@ use holdfast_base::{Error, Lsn, latches, page};
 use holdfast_io::WriteAt;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
-use crate::batch::{Batch, Secured, Staged};
 use crate::config::BATCH;
 use crate::core::Core;
-use crate::doublewrite::{Page, Slots};
-use crate::space::Space;
-use crate::translation::CLAIMED;
+use crate::resident::space::Space;
+use crate::resident::translation::CLAIMED;
+use crate::write::batch::{Batch, Secured, Staged};
+use crate::write::doublewrite::{Page, Slots};
 
 impl Core {
     /// Stages up to [`BATCH`] of these frames: those that hold a dirty page that is not being

@@ -6,9 +6,9 @@ use holdfast_base::PageId;
 use holdfast_policy::{Policy, TouchEffect, TouchRules};
 
 use crate::core::Core;
-use crate::header::{FrameHeader, READ_AHEAD};
-use crate::partition::HeaderWords;
-use crate::request::Access;
+use crate::read::request::Access;
+use crate::resident::header::{FrameHeader, READ_AHEAD};
+use crate::resident::partition::HeaderWords;
 
 impl Core {
     /// Tells the policy of an access to the page in a frame, and counts it. For a hot page that is

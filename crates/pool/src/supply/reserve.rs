@@ -19,8 +19,8 @@ use holdfast_base::{Error, Result, latches};
 
 use crate::config::SHARE;
 use crate::core::Core;
-use crate::request::Access;
-use crate::reservations::Reservation;
+use crate::read::request::Access;
+use crate::supply::reservations::Reservation;
 
 impl Core {
     /// Frames that all reservations together may take.

@@ -14,9 +14,9 @@ use holdfast_base::blocking::MutexGuard;
 use holdfast_base::{Lsn, ShortMutex};
 use holdfast_policy::{AnyPolicy, Policy, PolicyKind, Slot, Touch, TouchRules, Words, build};
 
-use crate::dirty::{AgeCounts, DirtyPages};
-use crate::frames::Frames;
-use crate::header::{FrameHeader, WRITING};
+use crate::resident::frames::Frames;
+use crate::resident::header::{FrameHeader, WRITING};
+use crate::write::dirty::{AgeCounts, DirtyPages};
 
 /// See the module's description.
 pub(crate) struct Partition {

@@ -14,10 +14,10 @@
 //! is torn, recovery starts from the older image, and redo brings the page to where it was (the log
 //! is durable up to what is written home, as always). The log has it as long as the checkpoint does
 //! not pass the *rec_lsn* of the image: the start of the first change that was not in the page's
-//! file before. So a batch relies on images only if [`Unsynced`](crate::unsynced::Unsynced) holds
-//! the checkpoint back to there until its writes are durable, and has an image written where the
-//! checkpoint, or one that is being taken, is further. A page that goes out often has one image for
-//! each checkpoint.
+//! file before. So a batch relies on images only if
+//! [`Unsynced`](crate::checkpoint::unsynced::Unsynced) holds the checkpoint back to there until its
+//! writes are durable, and has an image written where the checkpoint, or one that is being taken,
+//! is further. A page that goes out often has one image for each checkpoint.
 //!
 //! **Areas are used in turn.** The file grows by an area when the last one is full, up to a limit
 //! and as long as the disk has room. From then on a quarter of the areas is *retired* at a time,
@@ -25,7 +25,7 @@
 //! pages home, and these are synced. The slot of a page whose home write failed is not used again
 //! until that page has been written after all.
 //!
-//! What becomes of the images at open: see [`restore`](crate::restore).
+//! What becomes of the images at open: see [`restore`](crate::write::restore).
 //!
 //! Lock order: `state` is a leaf; no thread waits under it except on its own condition variable,
 //! whose waiters wait for home writes of other threads. A batch gets slots and images to rely on at

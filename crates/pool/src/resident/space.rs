@@ -12,9 +12,9 @@ use std::sync::{Arc, OnceLock};
 use holdfast_base::{Error, PageId, PageNo, Result, SpaceId};
 use holdfast_io::File;
 
-use crate::access_stats::AccessStats;
-use crate::header::space_key;
-use crate::translation::Translation;
+use crate::resident::access_stats::AccessStats;
+use crate::resident::header::space_key;
+use crate::resident::translation::Translation;
 
 /// An open space. Obtained from [`Pool::open_space`](crate::Pool::open_space).
 pub struct Space {

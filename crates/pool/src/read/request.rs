@@ -11,9 +11,9 @@ use holdfast_base::PageId;
 use holdfast_metrics::Counter;
 use holdfast_policy::{ScanHint, ScanHistory, ScanPlan, Touch};
 
-use crate::access_stats::AccessStats;
 use crate::core::Core;
-use crate::reservations::Reservation;
+use crate::resident::access_stats::AccessStats;
+use crate::supply::reservations::Reservation;
 
 /// Why pages are asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 
 use holdfast_base::{Error, Result};
 
-use crate::header::FrameHeader;
+use crate::resident::header::FrameHeader;
 
 /// Alignment of the first frame, so that huge pages can back them.
 const ALIGN: usize = 2 << 20;

@@ -19,8 +19,8 @@ use holdfast_metrics::Counter;
 use holdfast_policy::{Policy, Touch};
 
 use crate::core::Core;
-use crate::partition::HeaderWords;
-use crate::space::Space;
+use crate::resident::partition::HeaderWords;
+use crate::resident::space::Space;
 
 const NAME: &str = "warmup";
 const TEMPORARY: &str = "warmup.new";

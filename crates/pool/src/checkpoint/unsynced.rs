@@ -7,7 +7,7 @@ use holdfast_base::HashMap;
 use holdfast_base::blocking::Mutex;
 use holdfast_base::{Lsn, SpaceId};
 
-use crate::space::Space;
+use crate::resident::space::Space;
 
 /// Page writes that are not durable yet.
 #[derive(Default)]

@@ -22,9 +22,9 @@ use holdfast_policy::{Policy, Queue, TouchRules};
 use smallvec::SmallVec;
 
 use crate::core::Core;
-use crate::header::WRITING;
-use crate::partition::{HeaderWords, Partition};
-use crate::request::Access;
+use crate::read::request::Access;
+use crate::resident::header::WRITING;
+use crate::resident::partition::{HeaderWords, Partition};
 
 /// Dirty pages that a thread without a frame writes at once.
 const FOREGROUND_WRITES: usize = 8;

@@ -12,8 +12,8 @@ use holdfast_policy::{Policy, PolicyKind, Touch};
 
 use crate::config::BATCH;
 use crate::core::Core;
-use crate::header::WRITING;
-use crate::partition::HeaderWords;
+use crate::resident::header::WRITING;
+use crate::resident::partition::HeaderWords;
 
 /// One resize at a time.
 pub(crate) static RESIZING: Mutex<()> = Mutex::new(());

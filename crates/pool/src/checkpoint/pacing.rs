@@ -19,7 +19,7 @@
 use holdfast_base::Lsn;
 
 use crate::config::BATCH;
-use crate::dirty::AgeCounts;
+use crate::write::dirty::AgeCounts;
 
 /// From this share of the target age on a page counts.
 const AHEAD: f64 = 0.3;

@@ -22,7 +22,7 @@ use holdfast_base::HashMap;
 use holdfast_base::{Error, Lsn, PageId, Result, SpaceId, page};
 use holdfast_io::{AlignedBuf, Disk, File, FileKind, OpenOptions};
 
-use crate::doublewrite::NAME;
+use crate::write::doublewrite::NAME;
 
 /// Images that lie behind the checkpoint and may still repair the page that was that very image.
 const RECENT: usize = 512;

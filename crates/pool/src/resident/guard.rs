@@ -13,9 +13,9 @@ use std::ops::Deref;
 
 use holdfast_base::{Lsn, PageId, page};
 
-use crate::access::OptPage;
 use crate::core::Core;
-use crate::header::FrameHeader;
+use crate::resident::access::OptPage;
+use crate::resident::header::FrameHeader;
 use holdfast_latch::Stamp;
 
 /// What was read optimistically does not count; start over from a point that is still valid.

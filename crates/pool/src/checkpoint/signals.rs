@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_base::blocking::{Condvar, Mutex};
 
-use crate::batch::Secured;
+use crate::write::batch::Secured;
 
 #[derive(Default)]
 struct Work {

@@ -7,7 +7,7 @@
 //!   asleep until they come near the end of what it has seen, or meet a dirty page.
 //! - **checkpointer**: advances the checkpoint, oldest pages first. Woken by the growth of the log,
 //!   by a thread that waits for room in it, and by the end of what a checkpoint has stopped at. See
-//!   [`pacing`](crate::pacing) for its rate.
+//!   [`pacing`](crate::checkpoint::pacing) for its rate.
 //! - **finisher**: writes home what threads without a frame left of their batches.
 //!
 //! Each has its own thread, so none of the two budgets can starve the other.
@@ -17,9 +17,9 @@ use std::sync::atomic::Ordering;
 use holdfast_base::{Lsn, Result};
 use holdfast_metrics::Counter;
 
+use crate::checkpoint::pacing::{Ages, Pacer};
 use crate::config::BATCH;
 use crate::core::Core;
-use crate::pacing::{Ages, Pacer};
 
 /// In so many rounds the checkpointer writes what it owes, as long as nothing is overdue.
 const ROUNDS: usize = 32;
