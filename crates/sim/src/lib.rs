@@ -7,7 +7,7 @@
 //! - [`bank`]: threads move money between accounts, each counts its commits in a row of its own.
 //!   Afterwards the sum is what it was and each count is the acknowledged one or the next.
 //! - [`kill`]: a child process under the bank's load on real files, killed with SIGKILL.
-//! - [`damage`]: files are damaged by one who knows their format, and used.
+//! - [`damage`]: files are damaged with knowledge of their format, and used.
 //! - [`recovery`]: how long recovery takes.
 //!
 //! - `whole`, under `--cfg sim` only: the whole engine under a seeded scheduler; a seed gives the

@@ -68,7 +68,7 @@ enum Command {
         #[command(flatten)]
         limits: holdfast_sim::whole::plan::Limits,
     },
-    /// Fields, pages and files damaged by one who knows the format, and the database used then
+    /// Fields, pages and files damaged with knowledge of the format, and the database used then
     Damage {
         /// How many trials to run
         #[arg(long, default_value_t = 1_000)]

@@ -379,8 +379,9 @@ fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
     }
 }
 
-/// Says in a table's file that it may go when the catalog does not know it any more. If the file is
-/// damaged it stays after a crash in the middle of a drop: nobody can tell then whose it is.
+/// Marks a table's file as one that an open may remove when the catalog does not know it. A damaged
+/// file is not marked: after a crash in the middle of a drop it stays, because nothing says whose
+/// it is.
 fn let_file_go(instance: &Instance, table: &TableHandle) -> Result<()> {
     if table.store.file.lifetime == Lifetime::Temporary {
         // It has said so since it was created.

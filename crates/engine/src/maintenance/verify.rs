@@ -214,7 +214,7 @@ impl Run<'_> {
     }
 
     /// A table as it is defined when the check ends: pages of indexes that it loses meanwhile
-    /// become free, and others', under who looks at them.
+    /// become free, and pages of other indexes, while the check reads them.
     fn table(&mut self, table: &Arc<TableHandle>) -> Result<()> {
         let mut table = Arc::clone(table);
         loop {

@@ -170,7 +170,7 @@ impl Judge {
     pub fn nothing_is_silent(&self) -> anyhow::Result<()> {
         for (table, what) in &self.silent {
             if !self.reported.contains(table) {
-                bail!("nobody says that table {table} is damaged: {what}");
+                bail!("table {table} is not reported as damaged: {what}");
             }
         }
         Ok(())

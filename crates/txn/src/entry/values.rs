@@ -163,7 +163,7 @@ pub fn read(file: &SpaceFile, index: IndexId, body: &[u8], acc: &Access<'_>, out
     overflow::read_chain(file, index, chain, acc, out)
 }
 
-/// As [`read`], for a version on a page of a file that nobody has recovered; `upto`: where that
+/// As [`read`], for a version on a page of a file that was not recovered; `upto`: where that
 /// page was last changed.
 ///
 /// # Errors

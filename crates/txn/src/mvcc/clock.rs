@@ -16,8 +16,8 @@
 //! publish later numbers. There is nothing between but a few stores. They spin, yield, and only
 //! then park. A thread that only reads waits for none of this.
 //!
-//! A thread has published its number when [`CommitClock::publish`] returns: the next view, of any thread,
-//! sees the end of the transaction.
+//! A thread has published its number when [`CommitClock::publish`] returns: the next view, of any
+//! thread, sees the end of the transaction.
 //!
 //! # Lines of memory
 //! The next id and the last commit are on one line: every view reads both when it is opened. The
@@ -94,8 +94,8 @@ impl CommitClock {
         CommitNo(self.counters.last_commit.load(Ordering::Acquire))
     }
 
-    /// Gives out the next commit number, which has to be [published](CommitClock::publish): all later
-    /// ones wait for it.
+    /// Gives out the next commit number, which has to be [published](CommitClock::publish): all
+    /// later ones wait for it.
     pub fn take_no(&self) -> CommitNo {
         // What the thread does under the number is ordered by its publication.
         CommitNo(self.next_no.fetch_add(1, Ordering::Relaxed))

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use holdfast_base::{Error, IndexId, PageNo, Result, SpaceId};
-use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
+use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions, SplitMix64};
 use holdfast_metrics::Metrics;
 use holdfast_pool::{AccessKind, Pool, PoolConfig, restore_torn_pages};
 use holdfast_tree::{PageFinding, PageSet, Redo, Severity, SpaceFile, Store, Tree};
@@ -315,19 +315,15 @@ pub fn is<T>(result: Result<T>, expected: impl Fn(&Error) -> bool) -> bool {
 }
 
 /// A small deterministic generator.
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
     pub fn new(seed: u64) -> Rng {
-        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1)
+        Rng(SplitMix64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1))
     }
 
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
+        self.0.next_u64()
     }
 
     pub fn below(&mut self, n: u64) -> u64 {

@@ -87,7 +87,7 @@ pub fn of_waits(
     }
     if ["ALTER TABLE", "OPTIMIZE", "CREATE"].iter().any(|verb| sql.starts_with(verb)) {
         return Some(
-            "a copy waits for those who have the table or its rows, a change in place for others at another time",
+            "a copy waits for the sessions that have the table or its rows, a change in place for others at another time",
         );
     }
     let is_gone = ["DROP", "RENAME", "TRUNCATE"].iter().any(|verb| sql.starts_with(verb));

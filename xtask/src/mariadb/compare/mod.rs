@@ -2,9 +2,9 @@
 //!
 //! A scenario is a few tables of any kind and 10 to 60 statements of one to three sessions. A seed
 //! and a number name it; what is said next depends on what was answered so far. Compared are rows,
-//! errors, warnings, rows affected, who waits for a lock, and at the end the tables, their sums and
-//! CHECK TABLE. Now and then the server is killed in between. A difference that is not among the
-//! known ones is made smaller, and printed as a script for a client.
+//! errors, warnings, rows affected, which sessions wait for a lock, and at the end the tables,
+//! their sums and CHECK TABLE. Now and then the server is killed in between. A difference that is
+//! not among the known ones is made smaller, and printed as a script for a client.
 
 mod answer;
 mod differences;

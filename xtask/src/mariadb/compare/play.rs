@@ -97,7 +97,7 @@ impl Play<'_, '_, '_> {
                 return Ok(ending);
             }
         }
-        // Whoever waits is let go by the others.
+        // The other sessions end, and those that wait go on.
         for _ in 0..2 * self.sessions {
             for session in self.free() {
                 for sql in self.meanings.ending(session) {
@@ -157,7 +157,7 @@ impl Play<'_, '_, '_> {
             }
         };
         for ((session, ours), (_, theirs)) in ours.iter().zip(&theirs) {
-            let statement = self.said[*session].clone().context("nobody answers who was not asked")?;
+            let statement = self.said[*session].clone().context("a session answers that was not asked")?;
             match (ours, theirs) {
                 (Stand::Answered(ours), Stand::Answered(theirs)) => {
                     let ending = self.answered(&statement, ours, theirs)?;
@@ -178,7 +178,7 @@ impl Play<'_, '_, '_> {
         let meant = self.meanings.of(statement);
         let Some((class, shown)) = judge(&meant, ours, theirs) else { return Ok(Ending::Same) };
         if [ours.code(), theirs.code()].contains(&1213) {
-            return self.part("who is the victim of a deadlock");
+            return self.part("which session is the victim of a deadlock");
         }
         let session = statement.session;
         if self.meanings.reads_uncommitted(session) && self.sides[1].others_have_changes(session) {
@@ -199,7 +199,7 @@ impl Play<'_, '_, '_> {
             Stand::Hangs => "neither ends nor waits\n".into(),
         };
         if [ours, theirs].iter().any(|stand| matches!(stand, Stand::Answered(answer) if answer.code() == 1213)) {
-            return self.part("who is the victim of a deadlock");
+            return self.part("which session is the victim of a deadlock");
         }
         if ours == &Stand::Answered(lost(ours)) || matches!(ours, Stand::Hangs) || matches!(theirs, Stand::Hangs) {
             return Ok(self.differ(&statement.sql, Class::Hangs, &show(ours), &show(theirs)));

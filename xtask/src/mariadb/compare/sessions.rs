@@ -1,9 +1,9 @@
 //! The sessions of one engine. A statement is carried out by a thread of its session, so that one
 //! can wait for a lock while others go on.
 //!
-//! Whether a statement waits is not guessed from the time that it takes: the server is asked who
-//! waits. InnoDB answers that from a copy which may be a tenth of a second old, so that a look
-//! counts only if the one before it was longer ago than that.
+//! Whether a statement waits is not guessed from the time that it takes: the server is asked which
+//! sessions wait. InnoDB answers that from a copy which may be a tenth of a second old, so that a
+//! look counts only if the one before it was longer ago than that.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -20,7 +20,7 @@ use super::script::{for_engine, preamble, schema};
 
 /// Statements that end within that time are not asked about.
 const SHORT: Duration = Duration::from_millis(30);
-/// Longer than the copy lives from which InnoDB tells who waits.
+/// Longer than the copy lives from which InnoDB lists the sessions that wait.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(115);
 /// A statement that neither ends nor waits hangs.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -103,7 +103,7 @@ impl Side {
             }
             let waiting = self.who_waits()?;
             if open.iter().all(|&session| waiting.contains(&self.sessions[session].id)) {
-                // Who was freed just before the look may have answered meanwhile.
+                // A session that was freed just before the look may have answered meanwhile.
                 for session in open.clone() {
                     if let Some(answer) = self.sessions[session].answer_within(Duration::ZERO) {
                         stands.push((session, Stand::Answered(answer)));

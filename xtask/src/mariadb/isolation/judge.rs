@@ -103,7 +103,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Who overwrote whose versions.
+    /// Which transaction overwrote versions of which other.
     fn overwrites(&self) -> Graph {
         let mut graph = Graph::default();
         for chain in self.versions.chains.values() {
@@ -147,8 +147,8 @@ impl Judge<'_> {
         portions
     }
 
-    /// Whether somebody whose version the portion did not see comes before somebody whose version
-    /// it saw or overwrote.
+    /// True if a transaction whose version the portion did not see comes before one whose version
+    /// the portion saw or overwrote.
     fn skew(&self, txn: &Txn, portion: &Portion<'_>, depends: &Graph) -> Option<Finding> {
         let mut goals: BTreeSet<Number> = portion.sights.iter().map(|sight| sight.from).collect();
         let writes = portion.writes && txn.end != End::Aborted;
@@ -173,8 +173,8 @@ impl Judge<'_> {
         None
     }
 
-    /// True if the transaction wrote the very row, behind somebody whose version of it it had not
-    /// seen.
+    /// True if the transaction wrote the very row, after another one whose version of the row it
+    /// had not seen.
     fn overwrites_unseen(&self, txn: &Txn, sight: &Sight) -> bool {
         let chain = &self.versions.chains[&sight.key];
         let missed = chain.iter().position(|version| Some(version.writer()) == sight.to);

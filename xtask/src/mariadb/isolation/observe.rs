@@ -149,7 +149,7 @@ impl<'a> Observer<'a> {
         }
     }
 
-    /// A version of somebody else was seen.
+    /// A version of another transaction was seen.
     fn see(&mut self, looked: &Looked<'_>, key: Key, place: usize) {
         let version = self.versions.chains[&key][place];
         if !self.versions.is_last_of_writer(key, place) {
@@ -237,8 +237,8 @@ impl<'a> Observer<'a> {
             // It may have been passed over, so that no version was seen at all.
             return;
         }
-        // Who made the row not satisfy the condition, at the latest, and who made it satisfy that,
-        // at the earliest.
+        // The latest transaction after which the row does not satisfy the condition, and the
+        // earliest after which it does.
         let hider = (1..=first).rev().find(|place| holds(place - 1));
         let from = hider.map_or(0, |place| chain[place].writer());
         let to = (last + 1..chain.len()).find(|place| holds(*place) && self.versions.is_last_of_writer(key, *place));

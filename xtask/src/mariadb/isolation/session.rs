@@ -17,7 +17,7 @@ use super::schema::{Fields, row};
 const ENDS_THE_TRANSACTION: [u16; 2] = [1213, 1020];
 /// Errors after which the statement is undone, and the transaction goes on: a key that is there.
 const ENDS_THE_STATEMENT: [u16; 1] = [1062];
-/// Longer than anybody waits who is not forgotten.
+/// Longer than any session waits that was not forgotten.
 const LOCK_WAIT_SECONDS: u32 = 40;
 
 /// The order of all that happens.
@@ -197,5 +197,5 @@ impl<'a> Session<'a> {
 /// A connection over the server's socket.
 pub fn connect(socket: &Path) -> anyhow::Result<Conn> {
     let options = OptsBuilder::new().socket(Some(socket.to_string_lossy())).user(Some("root"));
-    Conn::new(options).context("the server lets nobody in")
+    Conn::new(options).context("the server accepts no connection")
 }

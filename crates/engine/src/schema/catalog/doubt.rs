@@ -10,8 +10,8 @@ use holdfast_base::{HashMap, IndexId, PageNo, SpaceId};
 
 use super::{NextIds, TableRecord};
 
-/// Positions of the records in which a number stands that another one has too, or that nobody was
-/// given.
+/// The positions of the records with a number that another record has, too, or that was never given
+/// out.
 pub(crate) fn in_doubt(records: &[(String, TableRecord)], next: NextIds) -> Vec<usize> {
     let mut spaces: HashMap<SpaceId, u32> = HashMap::default();
     let mut indexes: HashMap<IndexId, u32> = HashMap::default();

@@ -31,8 +31,8 @@ pub enum Target {
     Log,
 }
 
-/// How far the rows that are read may differ from those that were promised although nobody reports
-/// it: because the bytes are such as a sound database could have.
+/// How far the rows that are read may differ from the promised ones without a report, because the
+/// bytes are such as a sound database could have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Leeway {
     /// Not at all.
@@ -51,8 +51,8 @@ pub struct Done {
     pub what: String,
     pub target: Target,
     pub leeway: Leeway,
-    /// Whether a page that is sound in itself may hold rows that never were: nobody can keep those
-    /// from being salvaged.
+    /// Whether a page that is sound in itself may hold rows that never were: those are salvaged,
+    /// too.
     pub forged: bool,
 }
 
@@ -67,7 +67,7 @@ impl Done {
         Done { forged: true, ..self }
     }
 
-    /// The damage of a part of a large value: only who wrote that knows.
+    /// The damage of a part of a large value: only the program that wrote the value can tell.
     fn of_a_value(self) -> Done {
         self.excused(Leeway::Any).forged()
     }

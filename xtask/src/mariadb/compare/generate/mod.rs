@@ -100,7 +100,7 @@ impl Source for Generator {
             return Some(Step::Kill);
         }
         let session = *self.rng.one_of(free);
-        // Who is waited for ends soon.
+        // A session that others wait for ends soon.
         if free.len() < self.sessions && self.rng.chance(35) {
             return Some(Step::say(session, *self.rng.one_of(&["COMMIT", "ROLLBACK"])));
         }
