@@ -205,9 +205,11 @@ private:
   int find_links();
   int refused_for(const holdfast::Reference &reference, int error);
   int find_linked(const holdfast::Link &link, const holdfast::Bytes &key, hf_lock lock, bool *found);
-  int check_parents(const uchar *before, const uchar *after);
+  int check_links(const uchar *before, const uchar *after, uint last);
+  int check_links_after(int error, const uchar *before, const uchar *after);
+  int check_parent(const holdfast::Link &link, const uchar *before, const uchar *after);
   int encode_linked(const holdfast::Link &link, const uchar *record, holdfast::Bytes *key);
-  int act_on_children(const uchar *before, const uchar *after);
+  int act_on_children(const holdfast::Link &link, const uchar *before, const uchar *after);
   int keep_for_children(const holdfast::Link &link, const holdfast::Bytes &key);
   int change_children(const holdfast::Link &link, const holdfast::Bytes &key, const uchar *after);
   int collect_rows(uint index, const holdfast::Bytes &key, std::vector<holdfast::Bytes> *rows);

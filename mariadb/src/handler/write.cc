@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License as published by the Free Software Foundation; version 2 of the License. */
 
-/* Writing rows: the row itself, then the entries of the other indexes, in the order of the keys. Whatever fails in the
-   middle is undone, so that the server can go on with the row (REPLACE, ON DUPLICATE KEY UPDATE, IGNORE). */
+/* Writing rows: the row itself, then the entries of the other indexes, in the order of the keys, then what references ask for. Whatever fails in
+   the middle is undone, so that the server can go on with the row (REPLACE, ON DUPLICATE KEY UPDATE, IGNORE). */
 
 #include "plugin/errors.h"
 #include "ha_holdfast.h"
@@ -138,17 +138,14 @@ int ha_holdfast::write_row(const uchar *record)
   int error;
   if (is_loading)
   {
-    error= links ? check_parents(nullptr, record) : 0;
+    error= check_links(nullptr, record, UINT_MAX);
     if (!error)
       error= load_entries(record);
   }
   else
   {
     uint64_t savepoint= begin_row();
-    error= insert_entries(record);
-    // Afterwards: a row may refer to itself.
-    if (!error && links)
-      error= check_parents(nullptr, record);
+    error= check_links_after(insert_entries(record), nullptr, record);
     error= commit_alone(undo_row(savepoint, error));
   }
   if (!error)
@@ -235,11 +232,7 @@ int ha_holdfast::change_row(const uchar *before, const uchar *after)
   }
   if (!error)
     error= note_change(before, after);
-  if (!error && links)
-    error= check_parents(before, after);
-  if (!error && links)
-    error= act_on_children(before, after);
-  error= commit_alone(undo_row(savepoint, error));
+  error= commit_alone(undo_row(savepoint, check_links_after(error, before, after)));
   if (error)
     return error;
   row_key= new_row_key;
@@ -274,8 +267,8 @@ int ha_holdfast::delete_row(const uchar *record)
   }
   if (!error)
     error= note_change(record, nullptr);
-  if (!error && links)
-    error= act_on_children(record, nullptr);
+  if (!error)
+    error= check_links(record, nullptr, UINT_MAX);
   return undo_row(savepoint, error);
 }
 

@@ -8,6 +8,10 @@
    follow or keep it. Both by locking reads, of what is there now: a child holds a shared lock on its parent's entry until it commits,
    so that a parent cannot go unseen.
 
+   A reference belongs to a key of its table on either side. If a row breaks several rules, the error is that of the first key: for each key its
+   children come first, then its parents, then a duplicate. All entries are written before references are looked at, since a row may refer to
+   itself; a duplicate in one of them is told only if no reference of that key or of one before it has an error.
+
    Children that follow are changed by the handler of their own table, which the server has opened for the statement; the chain goes down
    through `change_row` and `delete_row`. Nothing is told to triggers or to the binary log: a replica's engine does the same. */
 
@@ -222,28 +226,57 @@ int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, b
   return code == HF_NOT_FOUND ? 0 : fail(code);
 }
 
-/* A row was written, or changed: looks for what it refers to. */
-int ha_holdfast::check_parents(const uchar *before, const uchar *after)
+/* A row was inserted, changed or deleted: what refers to it follows or keeps it, and what it refers to is looked for. Of the references that
+   belong to keys up to `last`, in the order of the keys. */
+int ha_holdfast::check_links(const uchar *before, const uchar *after, uint last)
+{
+  if (!links)
+    return 0;
+  const std::shared_ptr<const Links> held= links;
+  for (const Link *link : held->in_order)
+  {
+    if (link->own_key_no > last)
+      break;
+    int error= 0;
+    if (!link->to_parent && before)
+      error= act_on_children(*link, before, after);
+    else if (link->to_parent && after)
+      error= check_parent(*link, before, after);
+    if (error)
+      return error;
+  }
+  return 0;
+}
+
+/* The error of a row whose entries could not all be written, or 0, after its references have been looked at. */
+int ha_holdfast::check_links_after(int error, const uchar *before, const uchar *after)
+{
+  if (error && error != HA_ERR_FOUND_DUPP_KEY)
+    return error;
+  uint duplicate= connection->duplicate_key;
+  int refused= check_links(before, after, error ? duplicate : UINT_MAX);
+  connection->duplicate_key= duplicate;
+  return refused ? refused : error;
+}
+
+/* Looks for what a row refers to that was written, or changed. */
+int ha_holdfast::check_parent(const Link &link, const uchar *before, const uchar *after)
 {
   // The rows of a copy are those of the table; and the rows that they refer to cannot change.
   bool is_copy= is_in_passing(name);
-  const std::shared_ptr<const Links> held= links;
-  for (const auto &link : held->parents)
+  if ((is_copy && !link.reference.is_new) || link.own_key.has_null(after) ||
+      (before && link.own_key.is_same(table, before, after)))
+    return 0;
+  bool found= false;
+  if (link.is_usable())
   {
-    if ((is_copy && !link->reference.is_new) || link->own_key.has_null(after) ||
-        (before && link->own_key.is_same(table, before, after)))
-      continue;
-    bool found= false;
     Bytes key;
-    int error= link->is_usable() ? encode_linked(*link, after, &key) : 0;
-    if (!error && link->is_usable())
-      error= find_linked(*link, key, is_copy ? HF_LOCK_NONE : HF_LOCK_LINKED_SHARED, &found);
-    if (error)
+    if (int error= encode_linked(link, after, &key))
       return error;
-    if (!found)
-      return refused_for(link->reference, HA_ERR_NO_REFERENCED_ROW);
+    if (int error= find_linked(link, key, is_copy ? HF_LOCK_NONE : HF_LOCK_LINKED_SHARED, &found))
+      return error;
   }
-  return 0;
+  return found ? 0 : refused_for(link.reference, HA_ERR_NO_REFERENCED_ROW);
 }
 
 /* The key at the other end for a record. */
@@ -255,30 +288,24 @@ int ha_holdfast::encode_linked(const Link &link, const uchar *record, Bytes *key
 }
 
 /* A row was deleted, or changed to be `after`: its children follow, or keep it. */
-int ha_holdfast::act_on_children(const uchar *before, const uchar *after)
+int ha_holdfast::act_on_children(const Link &link, const uchar *before, const uchar *after)
 {
-  const std::shared_ptr<const Links> held= links;
-  for (const auto &link : held->children)
-  {
-    enum_fk_option action= after ? link->reference.on_update : link->reference.on_delete;
-    if (!link->own_key.count() || link->own_key.has_null(before) || (after && link->own_key.is_same(table, before, after)))
-      continue;
-    // Without an index, dropped while keys were not looked at, it cannot be told whether there are
-    // children.
-    if (!link->is_usable())
-      return refused_for(link->reference, HA_ERR_ROW_IS_REFERENCED);
-    Bytes key, new_key;
-    if (int error= encode_linked(*link, before, &key))
-      return error;
-    if (after)
-      link->key.encode_record(table, after, &new_key);
-    // Other bytes that compare alike are the same parent.
-    if (key == new_key && action != FK_OPTION_CASCADE)
-      continue;
-    if (int error= follows(action) ? change_children(*link, key, after) : keep_for_children(*link, key))
-      return error;
-  }
-  return 0;
+  enum_fk_option action= after ? link.reference.on_update : link.reference.on_delete;
+  if (!link.own_key.count() || link.own_key.has_null(before) || (after && link.own_key.is_same(table, before, after)))
+    return 0;
+  // Without an index, dropped while keys were not looked at, it cannot be told whether there are
+  // children.
+  if (!link.is_usable())
+    return refused_for(link.reference, HA_ERR_ROW_IS_REFERENCED);
+  Bytes key, new_key;
+  if (int error= encode_linked(link, before, &key))
+    return error;
+  if (after)
+    link.key.encode_record(table, after, &new_key);
+  // Other bytes that compare alike are the same parent.
+  if (key == new_key && action != FK_OPTION_CASCADE)
+    return 0;
+  return follows(action) ? change_children(link, key, after) : keep_for_children(link, key);
 }
 
 int ha_holdfast::keep_for_children(const Link &link, const Bytes &key)

@@ -172,12 +172,15 @@ static std::unique_ptr<Link> make_link(THD *thd, const TABLE *table, const std::
 {
   std::unique_ptr<Link> link(new Link);
   link->reference= reference;
+  link->to_parent= to_parent;
   link->other= to_parent ? reference.parent : reference.child;
   const std::vector<std::string> &columns= to_parent ? reference.columns : reference.parent_columns;
   const std::vector<std::string> &others= to_parent ? reference.parent_columns : reference.columns;
   std::vector<Field *> fields;
   if (find_columns(table, columns, &fields))
     link->own_key= Index_key(fields);
+  if (const KEY *key= key_with(table, columns))
+    link->own_key_no= (uint) (key - table->key_info);
   if (link->other == name)
     connect(link.get(), table, columns, table, others);
   else if (look_for(link->other) == HF_OK)
@@ -199,11 +202,14 @@ std::shared_ptr<const Links> make_links(THD *thd, TABLE *table, const std::strin
   {
     for (const Reference &reference : references_to(name))
       links->children.push_back(make_link(thd, table, name, reference, false));
-    // As InnoDB: which of two that contradict each other counts should not depend on the engine.
-    std::stable_sort(links->children.begin(), links->children.end(),
-                     [&](const std::unique_ptr<Link> &a, const std::unique_ptr<Link> &b)
-                     { return key_with(table, a->reference.parent_columns) < key_with(table, b->reference.parent_columns); });
   }
+  for (const Link_list *list : {&links->children, &links->parents})
+  {
+    for (const auto &link : *list)
+      links->in_order.push_back(link.get());
+  }
+  std::stable_sort(links->in_order.begin(), links->in_order.end(),
+                   [](const Link *a, const Link *b) { return a->own_key_no < b->own_key_no; });
   return links;
 }
 

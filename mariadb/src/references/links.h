@@ -35,6 +35,8 @@ struct Link
   bool is_usable() const { return table != nullptr; }
 
   Reference reference;
+  bool to_parent= false;          // else to a child
+  uint own_key_no= 0;             // the first key of this table that begins with the columns; without one, as with InnoDB, the first of all
   std::string other;              // the table at the other end
   hf_table *table= nullptr;       // that, if it has an index for the reference
   uint key_no= 0;                 // of the index, for the server,
@@ -56,6 +58,7 @@ struct Links
 
   uint64_t version;
   Link_list parents, children;
+  std::vector<const Link *> in_order;  // all, by `own_key_no`; of a key the children first
 };
 
 /* The key of `table` that begins with these columns; null if there is none. */
