@@ -34,10 +34,8 @@ fn the_age_settles_and_nobody_runs_out_of_log() {
     assert!(bed.metrics.get(Counter::Checkpoints) > 5);
 }
 
-/// There was one old page, and many young ones: the old one alone was not worth a batch of writes,
-/// so the checkpoint stood still until the age was far in the range where users are delayed, and
-/// came on only as fast as those let the log grow. A load of 50,000 rows after a `DROP TABLE` took
-/// 3 to 6 s instead of 0.3.
+/// One old page among many young ones is written although it does not fill a batch. Else the
+/// checkpoint would not advance until user threads are delayed.
 #[test]
 fn nobody_is_delayed_while_the_checkpointer_has_little_to_do() {
     let bed = Bed::with_threads(256);

@@ -2,9 +2,9 @@
 //! kept. Every change whose log survived is there, nothing else is, and everything that was
 //! promised survived.
 //!
-//! Short lives try the beginnings. In long ones the same pages are written over and over, so that
-//! writes rely on older images in the double-write file, and checkpoints pass these; in wide ones
-//! there are more pages than the file has slots, and hardly anything but it has them synced.
+//! Short lives exercise the beginnings. In long ones the same pages are written many times, so that
+//! writes rely on older images in the double-write file, and checkpoints pass these. In wide ones
+//! there are more pages than the file has slots.
 #![cfg(not(any(loom, shuttle)))]
 
 mod common;
@@ -132,7 +132,7 @@ fn recover(disk: &Arc<dyn Disk>) -> Result<(Life, Lsn)> {
     Ok((Life { metrics, wal, pool, space }, end))
 }
 
-/// Pages that were written home, and did not go to the double-write file before, and pages that
+/// Pages that were written to their files without an image in the double-write file, and pages that
 /// were torn.
 fn one_life_after_another(seed: u64, kind: Kind) -> [u64; 3] {
     let mut rng = SmallRng::seed_from_u64(seed);

@@ -126,8 +126,8 @@ fn what_an_access_counts_is_added_when_it_ends() {
     assert_eq!(bed.metrics.get(Counter::BufferPoolReads) - before, 2);
 }
 
-/// It was zeroed at once and stayed dirty: zeros with LSN 0 went out, and redo found no page that
-/// its records fit.
+/// A page that was zeroed and stayed dirty would be written as zeros with LSN 0, and redo would
+/// find no page that its records fit.
 #[test]
 fn a_dirty_page_that_was_to_be_made_anew_and_is_given_up_is_what_it_was() {
     let bed = Bed::new(32);

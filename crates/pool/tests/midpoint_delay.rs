@@ -1,9 +1,8 @@
 //! `old_blocks_time` counts from the first touch of a page: a wait for the disk before it is no
 //! part of it.
 //!
-//! The story behind: the time of a touch was taken when the statement began to look for the page. A
-//! scan that waited for the read-ahead longer than the delay came back for the page's next rows
-//! "after the delay", and made the page young.
+//! A scan may wait for the read-ahead longer than the delay. If that wait counted, its next touch
+//! of the page would come after the delay and make the page young.
 #![cfg(not(any(loom, shuttle)))]
 
 mod common;

@@ -61,8 +61,8 @@ fn read_ahead_brings_pages_and_counts_what_was_useless() {
         // work, on its timing.
         let missing = |no: &PageNo| !bed.pool.is_resident(&bed.space, *no);
         let pages: Vec<PageNo> = (0..300).map(PageNo).filter(missing).take(4).collect();
-        // Read-ahead takes no frame that it would have to wait for, and the cleaner may have one in
-        // its hands just now.
+        // Read-ahead takes no frame that it would have to wait for, and the cleaner may be writing
+        // one now.
         while !pages.iter().all(|&no| bed.pool.is_resident(&bed.space, no)) {
             bed.pool.prefetch(&bed.space, &pages, &acc);
             bed.pool.wait_for_prefetch();

@@ -95,8 +95,8 @@ fn the_image_of_a_page_whose_write_failed_is_kept() {
     assert_eq!(value(&home(&bed, 1)), 77);
 }
 
-/// A second failure, of the write to the double-write file, once gave the slot of the only good
-/// copy away.
+/// A second failure, of the write to the double-write file, does not free the slot of the only good
+/// copy.
 #[test]
 fn it_is_kept_if_the_double_write_file_fails_then() {
     let (bed, faults, other) = bed_with_a_torn_page();
@@ -109,8 +109,8 @@ fn it_is_kept_if_the_double_write_file_fails_then() {
 }
 
 /// Images stay until their slot is used again, so the newest one that is left may be older than the
-/// page was when a bit rotted in it. It once replaced the page, and what had been committed since
-/// was gone without a word.
+/// page was when a bit rotted in it. Such an image does not replace the page: commits since then
+/// would be lost without an error.
 #[test]
 fn a_stale_image_replaces_nothing() {
     let bed = Bed::new(64);

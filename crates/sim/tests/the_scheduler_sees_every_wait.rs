@@ -1,5 +1,6 @@
-//! A wait that the scheduler of the simulation does not see would stop a simulated run for ever,
-//! and a moment or a random number that does not come from it would make two runs of a seed differ.
+//! A wait that the scheduler of the simulation does not see would stop a simulated run forever. A
+//! moment or a random number that does not come from the scheduler would make two runs of a seed
+//! differ.
 
 use std::path::{Path, PathBuf};
 

@@ -26,8 +26,8 @@ fn is_locked(db: &Db, key: &str) -> bool {
     is(lock(&mut other, db, key, LockWait::NoWait), |e| matches!(e, Error::WouldBlock))
 }
 
-/// An UPDATE of all rows held a lock for each, and a lock on the whole table once they took too
-/// much memory.
+/// An UPDATE of all rows enters no lock for each of them, so its locks do not grow into one on the
+/// whole table.
 #[test]
 fn a_statement_that_changes_many_rows_holds_few_locks() {
     let mut setup = Setup::default();

@@ -1,6 +1,5 @@
-//! A check beside purge counted the pages of a log that purge cut meanwhile as lost: it came to a
-//! page that was not the log's any more, let the log be, and the pages before that one looked as if
-//! nothing led to them.
+//! A check beside purge may come to a page that purge has just cut from its log. The check reads
+//! that log again, so that the pages before are not taken for lost ones.
 #![cfg(not(shuttle))]
 
 mod common;

@@ -1,7 +1,6 @@
-//! Rollback and purge consume undo logs from their ends, page by page. When the cut behind a page
-//! failed - the page before could not be read, there was no room - the next attempt took the log
-//! for empty: a rollback left the changes of all earlier pages in the rows and called them undone,
-//! a purge left their delete marks for good.
+//! Rollback and purge consume undo logs from their ends, page by page. The cut behind a page may
+//! fail: the page before cannot be read, or there is no room. The next attempt goes on where the
+//! cut failed, and does not take the log for empty.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! A hook of the log's poison held the poison, which held the hook: both stayed in memory when the
-//! database was gone, with what the hook wakes. LeakSanitizer found it.
+//! A hook of the log's poison does not hold the poison. The poison holds the hook, so otherwise
+//! both would stay in memory when the database is gone.
 #![cfg(not(shuttle))]
 
 mod common;

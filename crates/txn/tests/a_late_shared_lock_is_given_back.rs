@@ -1,8 +1,7 @@
 //! A reader that is granted a shared lock on a row which its writer has locked shared, and then
 //! changed, came too late.
 //!
-//! It used to keep that lock beside the writer's, and to read the row again and again until the
-//! writer ended: a wait that no deadlock detection saw.
+//! It gives the lock back and waits behind the writer, where the search for deadlocks sees it.
 #![cfg(not(shuttle))]
 
 mod common;

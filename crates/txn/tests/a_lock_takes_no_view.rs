@@ -2,9 +2,9 @@
 //! act on newest versions, which no other transaction can change from then on; so whatever the view
 //! will be, it sees them or they are the transaction's own.
 //!
-//! It was taken by the first change, and then the change waited; or by a locking cursor when that
-//! was opened. A commit that was waited for came after the snapshot of the one that waited: a
-//! conflict, though nothing had been read before.
+//! Neither the first change nor the open of a locking cursor takes the view before it waits. Else
+//! the awaited commit would come after the waiter's snapshot, and be a conflict although nothing
+//! was read before.
 #![cfg(not(shuttle))]
 
 mod common;

@@ -1,6 +1,5 @@
-//! The rollback of a prepared transaction undid its changes one by one, while its undo log went on
-//! saying "prepared". A crash in between left a prepared transaction with a part of its changes,
-//! which could then be committed.
+//! The rollback of a prepared transaction first marks its undo log as active. A crash during the
+//! rollback leaves a loser, not a prepared transaction with a part of its changes.
 
 mod common;
 

@@ -1,7 +1,6 @@
-//! A transaction id was given out before a page for the undo log was taken. If no page could be
-//! had, or the thread was preempted, the id came to a page that a transaction with a greater one
-//! had used meanwhile, and signed it. After a crash nothing on disk knew the greater id: it was
-//! given out again, and its committed rows belonged to a transaction that had not begun.
+//! A transaction takes the page of its undo log before its id. So the id on a page only grows, and
+//! after a crash the greatest id on disk is the greatest that was used. Else an id could be given
+//! out again, and committed rows would belong to a transaction that has not begun.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! A rollback to a savepoint failed halfway, and the transaction could be committed all the same,
-//! with half of a statement.
+//! After a rollback to a savepoint that fails halfway the transaction cannot be committed with half
+//! of a statement.
 
 mod common;
 

@@ -194,8 +194,8 @@ fn deleted_rows_stay_for_a_long_snapshot_and_go_with_it() {
     db.verify_clean();
 }
 
-/// The transaction deleted the row twice; both marks seemed to be covered by the insert that was
-/// rolled back, and the earlier one, which is nowhere any more, was remembered.
+/// The transaction deletes the row twice. Purge does not remember the earlier of the two delete
+/// marks, which is in no version any more, because the insert that was rolled back covers both.
 #[test]
 fn the_last_of_several_marks_of_a_transaction_is_remembered() {
     let db = Db::new();

@@ -49,8 +49,8 @@ impl RowCursor {
         self.lock_entry(at)
     }
 
-    /// Locks the entry, which is entry `at` of the batch, and reads its newest version; false if
-    /// there is none, or if it is to be skipped.
+    /// Locks entry `at` of the batch and reads its newest version. False if there is no such entry,
+    /// or if it is skipped.
     pub(super) fn lock_entry(&mut self, at: usize) -> Result<bool> {
         let Some(locking) = &mut self.locking else { return Ok(false) };
         locking.is_new = !locking.keep && !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
@@ -91,9 +91,9 @@ impl RowCursor {
         }
     }
 
-    /// Where no range keeps others out, those that the transaction has waited for, for an entry or
-    /// for the row that it leads to, may have put entries behind the place that was reached. They
-    /// are read anew.
+    /// Reads the entries ahead anew after a wait for an entry, or for the row that it leads to.
+    /// Without a range lock the transaction that was waited for may have inserted entries behind
+    /// the reached place.
     pub(super) fn notice_waits(&mut self) {
         if let Some(locking) = self.locking.as_ref().filter(|locking| !locking.keep)
             && locking.batch.waits != self.owner.waited()
@@ -102,8 +102,8 @@ impl RowCursor {
         }
     }
 
-    /// Whether a cursor without a range finds its entry gone by a transaction that has committed
-    /// after the batch was read. The row may be further on now, under another key.
+    /// True if a cursor without a range lock finds its entry removed by a transaction that
+    /// committed after the batch was read. The row may have moved to a later key.
     fn has_gone_meanwhile(&self, spot: Spot, payload: &[u8]) -> Result<bool> {
         let Some(locking) = self.locking.as_ref().filter(|locking| !locking.keep) else { return Ok(false) };
         if !spot.exists() {
@@ -157,8 +157,8 @@ impl RowCursor {
         Ok(true)
     }
 
-    /// Waits for the lock of the entry of `self.key`, keeping others out of what was read before it
-    /// alone, and goes back to there.
+    /// Waits for the lock of the entry of `self.key`, and goes back to the entry before it. During
+    /// the wait the range lock covers only what was read.
     fn wait_for_entry(&mut self) -> Result<()> {
         self.at -= 1;
         self.read_anew();

@@ -22,8 +22,8 @@ pub(super) struct Locking {
     pub(super) range: Option<RangeId>,
     pub(super) first_updater_wins: bool,
     pub(super) keep: bool,
-    /// Where the last entry was read, for the transaction to change it there; and the transaction's
-    /// view.
+    /// The place where the last entry was read, so that the transaction can change it there, and
+    /// the transaction's view.
     pub(super) shared: Arc<Mutex<ForCursors>>,
     /// The lock of the entry given last is the cursor's own: the transaction did not have it
     /// before.

@@ -1,12 +1,16 @@
 //! Cursors over a range of an index.
 //!
-//! A cursor belongs to a transaction and lives beside it: it holds the view, not the transaction,
-//! and between two calls no latch and no page. It reads entries in batches that grow while it is
-//! used and judges each by the view. If its own transaction meanwhile added entries to the index,
-//! it reads the batch anew; if it changed or undid some, the entries of the batch one by one, and
-//! no batch for each row of an UPDATE. Changes to other indexes are nothing to it, with one
-//! exception: when the transaction replaces a version of a row that it does not see, entries that
-//! others have made of that row become visible, and the batch is read anew.
+//! A cursor belongs to a transaction and lives beside it. It holds the view, not the transaction,
+//! and between two calls it holds no latch and no page. It reads entries in batches that grow while
+//! it is used, and judges each entry by the view.
+//!
+//! Changes by its own transaction:
+//! * If the transaction has added entries to the index, the cursor reads the batch anew.
+//! * If the transaction has changed or undone entries of the index, the cursor reads the entries of
+//!   the batch again one by one. So an UPDATE does not read a batch for each row.
+//! * A change of another index does not matter, with one exception: if the transaction replaces a
+//!   version of a row that it does not see, entries that other transactions made of that row become
+//!   visible. Then the cursor reads the batch anew.
 //!
 //! A locking cursor (always at SERIALIZABLE) has no view: it reads newest versions. It registers
 //! its whole range before it reads, where the isolation level keeps phantoms out, and locks each

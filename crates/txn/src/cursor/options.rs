@@ -5,8 +5,8 @@ use holdfast_tree::Direction;
 
 use crate::entry::values::Part;
 
-/// Whether a cursor is a scan: reads pages that it will not come back to, which must not disturb
-/// the pool.
+/// Whether a cursor is a scan. A scan reads pages that it will not read again, and must not
+/// displace others from the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum ScanMode {
     /// It becomes one when it has walked over some leaves.
@@ -29,7 +29,7 @@ pub struct CursorOptions {
     pub lock: Option<LockMode>,
     /// What to do about a lock of another transaction; `None`: what the transaction's options say.
     pub wait: Option<LockWait>,
-    /// Whether the heads of values do, where nothing is locked.
+    /// Which part of large values is read where nothing is locked.
     pub part: Part,
     /// At READ COMMITTED, do not wait for an entry that another transaction has locked, but return
     /// it without a lock, as it was committed last: a caller that finds that it matters waits then

@@ -30,8 +30,8 @@ const BATCH_MIN: usize = 16;
 const BATCH_GROWTH: usize = 8;
 /// Entries of the largest batch.
 const BATCH_MAX: usize = 2048;
-/// Bytes after which a batch ends, whatever its entries: it is to stay in the processor's first
-/// cache until it is used, and thousands of cursors may be open.
+/// Bytes after which a batch ends. A batch stays in the first-level cache of the processor until it
+/// is used, and thousands of cursors may be open.
 const BATCH_BYTES: usize = 16 << 10;
 
 /// Leaves after which a cursor counts as a scan, unless that is too many for the pool: then one in
@@ -69,8 +69,8 @@ pub struct RowCursor {
     walk: Walk,
     pub(super) from: Bound<Box<[u8]>>,
     pub(super) to: Bound<Box<[u8]>>,
-    /// Of all changes of the transaction, and of those to this index: what has been taken account
-    /// of.
+    /// How many changes of the transaction, and of them how many to this index, the cursor has
+    /// noticed.
     changes_seen: u64,
     index_changes_seen: IndexChanges,
     pub(super) batch: Batch,
@@ -78,8 +78,8 @@ pub struct RowCursor {
     stale: bool,
     /// The next entry of the batch.
     pub(super) at: usize,
-    /// Deleted entries between there and the first one that was shown ahead: passed over when that
-    /// one is. A rollback may bring their rows back until then.
+    /// Deleted entries between `at` and the first entry that was shown ahead. They are passed over
+    /// together with that entry, since until then a rollback may restore their rows.
     gap: usize,
     batch_len: usize,
     /// The last key of earlier batches that was looked at.
@@ -206,10 +206,11 @@ impl RowCursor {
         self.view.as_ref().map_or(Ok(()), |view| view.check())
     }
 
-    /// Shows entries that `next` would give, one after the other, as they lie in memory: `max` at
-    /// most, those behind the first `passed` of what was shown last, which count as given. They
-    /// stay readable until the next call, and are what the transaction sees until it changes
-    /// something. Returns how many; none where there is more to do than to look: `next` does that.
+    /// Shows up to `max` entries that `next` would return, one after the other, without copying
+    /// them. The first `passed` entries of those shown last count as returned. The entries stay
+    /// readable until the next call, and are what the transaction sees until it changes something.
+    /// Returns how many entries were shown: 0 if the next one takes more than a look at its newest
+    /// version, which `next` does.
     ///
     /// # Errors
     /// [`Error::SnapshotTooOld`]; those of reading pages.
@@ -240,8 +241,8 @@ impl RowCursor {
         Ok(shown)
     }
 
-    /// A number that grows with every change that the cursor's transaction makes or undoes: what
-    /// was shown ahead is good as long as it stays the same.
+    /// A number that grows with every change that the cursor's transaction makes or undoes. Entries
+    /// that were shown ahead are valid as long as it is the same.
     #[must_use]
     #[inline]
     pub fn changes(&self) -> u64 {
@@ -267,9 +268,8 @@ impl RowCursor {
         Ok(if header.deleted { Newest::Absent } else { Newest::Seen(VERSION_HEADER_LEN + begin) })
     }
 
-    /// Gives up the lock of the entry given last, which did not qualify. Only at READ COMMITTED,
-    /// and only if the transaction did not have it before the cursor came; elsewhere nothing
-    /// happens.
+    /// Releases the lock of the entry returned last, which did not qualify. It does so only at READ
+    /// COMMITTED, and only if the cursor acquired the lock.
     pub fn unlock(&mut self) {
         if let Some(locking) = &mut self.locking
             && mem::take(&mut locking.is_new)
@@ -285,8 +285,8 @@ impl RowCursor {
         self.locking.as_ref().is_some_and(|locking| locking.is_unlocked)
     }
 
-    /// Locks the entry given last, which was given without a lock, and reads it again; `None` if it
-    /// is not there any more.
+    /// Locks the entry returned last, which was returned without a lock, and reads it again. `None`
+    /// if it no longer exists.
     ///
     /// # Errors
     /// As [`Txn::get_locked`].
@@ -309,9 +309,9 @@ impl RowCursor {
         Ok(exists?.then_some((&self.key, &self.value)))
     }
 
-    /// Reads the row of `key`, to which an entry that it has given leads, at the view that it reads
-    /// the entries at. `None`: it has no view, because it locks what it reads, or no rows that its
-    /// entries lead to.
+    /// Reads the row of `key`, to which a returned entry leads, at the view of the cursor. `None`
+    /// if the cursor has no view, because it locks what it reads, or if its entries lead to no
+    /// rows.
     ///
     /// # Errors
     /// As [`Txn::get`].
@@ -339,8 +339,7 @@ impl RowCursor {
         Ok(Some(self.at - 1))
     }
 
-    /// Sees to it that the next entry of the tree is at its place in the batch; false at the end of
-    /// the range.
+    /// Makes the next entry of the tree available in the batch. False at the end of the range.
     fn stand_before_entry(&mut self) -> Result<bool> {
         let changes = self.owner.changes();
         if changes != self.changes_seen {
@@ -361,15 +360,15 @@ impl RowCursor {
     fn notice_changes(&mut self) {
         let changes = self.owner.changes_of(self.index.id());
         if changes.added != self.index_changes_seen.added {
-            // There may be entries ahead that the batch lacks. What is read now may be no good for
-            // the next row already.
+            // There may be entries ahead that the batch lacks. The next change may make what is
+            // read now obsolete.
             self.read_anew();
         }
         self.stale |= changes != self.index_changes_seen;
         self.index_changes_seen = changes;
     }
 
-    /// Gives the batch up, except for the place that was reached.
+    /// Drops the batch, except for the reached place.
     fn forget_batch(&mut self) {
         if let Some(reached) = self.at.checked_sub(1) {
             let last = self.last.get_or_insert_default();
@@ -381,8 +380,8 @@ impl RowCursor {
         self.count_rows();
     }
 
-    /// Gives up what was read ahead: the entries behind the place that was reached are read again,
-    /// few at first.
+    /// Drops what was read ahead. The entries behind the reached place are read again, few at
+    /// first.
     pub(super) fn read_anew(&mut self) {
         self.forget_batch();
         self.done = false;
@@ -437,8 +436,8 @@ impl RowCursor {
         Ok(())
     }
 
-    /// Whether this is known to be a scan now, and was not before: its pages. What matters is how
-    /// large the whole range is, not how much of it is left.
+    /// The number of leaves of the range if the cursor becomes a scan now. What counts is the size
+    /// of the whole range, not of the rest.
     fn decide_scan(&self) -> Result<Option<u64>> {
         let wanted = match self.scan {
             ScanMode::Never => false,

@@ -2,7 +2,8 @@
 
 use rand::Rng;
 
-use super::{Done, Scene, Target, node};
+use super::node;
+use super::scene::{Done, Scene, Target};
 use crate::damage::layout::{Kind, Page, Record, Role, VERSION_HEADER, catalog_fields, field, records};
 
 /// A leaf of the catalog.

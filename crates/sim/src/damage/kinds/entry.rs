@@ -2,8 +2,8 @@
 
 use rand::Rng;
 
+use super::scene::{Done, Leeway, Scene};
 use super::space::leading_to_a_value;
-use super::{Done, Leeway, Scene};
 use crate::damage::layout::{Field, Kind, Page, Role, VERSION_HEADER, VERSIONS, field, records};
 
 /// A leaf of a table, and where the payload of one of its entries for which `fits` holds begins.

@@ -4,7 +4,7 @@ use holdfast_base::checksum;
 use holdfast_base::page::seal;
 use rand::Rng;
 
-use super::{Done, Leeway, Scene, Target};
+use super::scene::{Done, Leeway, Scene, Target};
 
 /// A file: those of tables are taken more often than the others.
 fn any(scene: &mut Scene<'_>) -> Option<String> {

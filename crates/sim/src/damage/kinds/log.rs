@@ -8,7 +8,7 @@ use holdfast_base::codec::{get_u16, get_u32, get_u64};
 use holdfast_base::{checksum, checksum_append};
 use rand::Rng;
 
-use super::{Done, Leeway, Scene, Target};
+use super::scene::{Done, Leeway, Scene, Target};
 use crate::damage::layout::{Field, Page, Role, field};
 
 /// Bytes before the groups of a segment.

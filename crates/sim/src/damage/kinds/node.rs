@@ -3,7 +3,7 @@
 use holdfast_base::codec::{get_u16, get_u32};
 use rand::Rng;
 
-use super::{Done, Leeway, Scene};
+use super::scene::{Done, Leeway, Scene};
 use crate::damage::layout::{Field, Kind, Page, Record, Role, VERSIONS, field, records};
 
 const HEADER: &[Field] = &[

@@ -3,7 +3,7 @@
 use holdfast_base::page::seal;
 use rand::Rng;
 
-use super::{Done, Leeway, Scene, Target};
+use super::scene::{Done, Leeway, Scene, Target};
 use crate::damage::layout::{Kind, Page, Role, field};
 
 /// A page that is not free.

@@ -3,7 +3,7 @@
 use holdfast_base::codec::get_u32;
 use rand::Rng;
 
-use super::{Done, Scene};
+use super::scene::{Done, Scene};
 use crate::damage::layout::{Field, Kind, Page, Role, field};
 
 /// A page of a chain, of a kind that `field` changes.

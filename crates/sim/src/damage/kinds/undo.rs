@@ -3,7 +3,7 @@
 use holdfast_base::codec::get_u16;
 use rand::Rng;
 
-use super::{Done, Leeway, Scene};
+use super::scene::{Done, Leeway, Scene};
 use crate::damage::layout::{Field, Kind, Page, Role, VERSIONS, field, records, undo_record_fields};
 
 const HEADER: &[Field] = &[
