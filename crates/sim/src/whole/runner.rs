@@ -101,7 +101,7 @@ pub fn many(seeds: std::ops::Range<u64>, jobs: usize, limits: &Limits) -> anyhow
 ///
 /// A change anywhere in the engine moves every schedule, so which seed finds a fault is a matter of
 /// chance. The bounds are several times the number of seeds that it takes on average.
-const PLANTS: [(&str, u64); 33] = [
+const PLANTS: [(&str, u64); 34] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
@@ -132,6 +132,7 @@ const PLANTS: [(&str, u64); 33] = [
     ("redo-stops-at-damage", 1_000),
     ("rollback-skips-a-record", 300),
     ("stale-page-believed", 300),
+    ("undone-version-believed", 10_000),
     ("unique-not-asked", 300),
     ("view-before-the-wait", 1_000),
     ("writer-not-waited-for", 300),

@@ -31,7 +31,7 @@ use holdfast_tree::Direction;
 
 use crate::entry::attempt::{Blocker, Found, NewVersion};
 use crate::entry::index::{IndexKind, TableIndex};
-use crate::entry::locked::{EntryRef, conflict, unchanged, wait_for_writer};
+use crate::entry::locked::{EntryRef, conflict, is_still, wait_for_writer};
 use crate::entry::reread::Rereads;
 use crate::entry::row::{VERSION_HEADER_LEN, VersionHeader};
 use crate::entry::values::{self, NewValue, Part};
@@ -212,18 +212,19 @@ impl Txn {
             if header.txn != self.id && system.map.is_active(header.txn) {
                 return Ok(Some((found.to_vec(), header.txn)));
             }
-            if !header.deleted && found != key {
-                if !system.map.is_doubtful(header.txn, before) || unchanged(EntryRef::new(index, found), header, &acc)?
-                {
-                    self.duplicate.clear();
-                    self.duplicate.extend_from_slice(found);
-                    return Err(Error::DuplicateKey);
-                }
-                // It was rolled back meanwhile.
+            let is_doubtful = header.txn != self.id && system.map.is_doubtful(header.txn, before);
+            if is_doubtful && !is_still(EntryRef::new(index, found), Some(payload), &acc)? {
+                // A live entry may have become a deleted one, or a deleted one a live one.
                 rereads.again(index, found, Some(header))?;
                 let again = found.to_vec();
                 before = system.map.moment();
                 cursor.seek(Bound::Included(&again), Direction::Forward);
+                continue;
+            }
+            if !header.deleted && found != key {
+                self.duplicate.clear();
+                self.duplicate.extend_from_slice(found);
+                return Err(Error::DuplicateKey);
             }
         }
         Ok(None)
@@ -366,8 +367,8 @@ impl Txn {
         {
             return Ok(Step::Blocked(Blocker::Writer(h.txn)));
         }
-        if let Some(h) = seen.header.filter(|h| h.txn != self.id && self.system.map.is_doubtful(h.txn, before))
-            && !unchanged(entry, h, acc)?
+        if seen.header.is_some_and(|h| h.txn != self.id && self.system.map.is_doubtful(h.txn, before))
+            && !is_still(entry, seen.payload, acc)?
         {
             return Ok(Step::Blocked(Blocker::Changed(seen.header)));
         }
@@ -393,8 +394,7 @@ impl Txn {
         {
             // Its chain may have been freed because another transaction has just replaced the
             // entry.
-            let mut again = Vec::new();
-            let unchanged = index.read(key, acc, &mut again)? && again == payload;
+            let unchanged = is_still(entry, Some(payload), acc)?;
             return if unchanged { Err(e) } else { Ok(Step::Blocked(Blocker::Changed(seen.header))) };
         }
         let mut new = self.new_version(entry, op, seen, acc)?;

@@ -10,7 +10,6 @@ use holdfast_pool::Access;
 use holdfast_tree::Spot;
 
 use crate::entry::index::TableIndex;
-use crate::entry::row::VersionHeader;
 use crate::entry::visibility::split;
 use crate::system::TxnSystem;
 
@@ -71,7 +70,7 @@ pub(crate) fn lock_and_read(
             return Ok(spot);
         }
         if !system.map.is_active(writer) {
-            // It ended; if that was a rollback, what was read never existed.
+            // It ended since it wrote; if it undid that before, what was read never existed.
             if !system.map.is_doubtful(writer, before) || doubted == Some(header) {
                 return Ok(spot);
             }
@@ -89,7 +88,7 @@ pub(crate) fn lock_and_read(
 }
 
 /// Reads an entry that lies under a cover. `None` if the transaction that wrote it is still active,
-/// or was until a moment ago: then it has to be locked the ordinary way.
+/// or was when it was read: then it has to be locked the ordinary way.
 pub(crate) fn read_covered(
     system: &TxnSystem,
     owner: &Owner,
@@ -158,8 +157,10 @@ pub(crate) fn conflict(system: &TxnSystem, owner: &Owner, entry: EntryRef<'_>) -
     Error::Conflict
 }
 
-/// Whether `key` still has the version with this header.
-pub(crate) fn unchanged(entry: EntryRef<'_>, header: VersionHeader, acc: &Access<'_>) -> Result<bool> {
+/// Whether the entry still is this version. The header alone does not tell: a transaction that has
+/// undone a change may have made another one under the same roll pointer.
+pub(crate) fn is_still(entry: EntryRef<'_>, version: Option<&[u8]>, acc: &Access<'_>) -> Result<bool> {
     let mut payload = Vec::new();
-    Ok(entry.index.read(entry.key, acc, &mut payload)? && split(entry.index, &payload)?.0 == header)
+    let found = entry.index.read(entry.key, acc, &mut payload)?;
+    Ok(found.then_some(payload.as_slice()) == version)
 }

@@ -77,6 +77,7 @@ pub struct CommitMap {
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     low: TxnId,
+    last_commit: CommitNo,
     straggling: bool,
 }
 
@@ -171,17 +172,19 @@ impl CommitMap {
     /// [`CommitMap::is_doubtful`].
     #[must_use]
     pub fn moment(&self) -> Moment {
-        Moment { straggling: self.straggling.load(Ordering::Acquire) > 0, low: self.low() }
+        let straggling = self.straggling.load(Ordering::Acquire) > 0;
+        Moment { straggling, low: self.low(), last_commit: self.clock.last_commit() }
     }
 
-    /// Whether a version by `id`, read after `before`, may be of a transaction that was rolled back
-    /// since: then it has to be read again. It cannot have been when it was read, because a
-    /// rollback takes its versions away before it ends.
+    /// Whether a version by `id`, read after `before`, may have been undone since, by a rollback of
+    /// its transaction or by one to a savepoint before its commit: then it has to be read again. If
+    /// the transaction had ended by `before`, all that it undid was gone.
     #[must_use]
     pub fn is_doubtful(&self, id: TxnId, before: Moment) -> bool {
         match self.status(id) {
             TxnStatus::Active => false,
-            TxnStatus::Committed(no) => no.0 == 0 && (id >= before.low || before.straggling),
+            TxnStatus::Committed(CommitNo(0)) => id >= before.low || before.straggling,
+            TxnStatus::Committed(no) => no > before.last_commit && !holdfast_base::planted!("undone-version-believed"),
             TxnStatus::RolledBack => true,
         }
     }
@@ -364,6 +367,24 @@ mod tests {
         assert!(!map.is_active(id));
     }
 
+    /// Its transaction may have undone a statement between the look at the version and its end.
+    #[test]
+    fn a_version_is_in_doubt_unless_its_transaction_had_ended_before_it_was_read() {
+        let clock = Clock::new(TxnId(1), CommitNo(0));
+        let map = CommitMap::new(64, &clock, &[]);
+        let id = map.allocate();
+        let before = map.moment();
+        assert!(!map.is_doubtful(id, before), "an active transaction is waited for");
+        map.set_committed(id, CommitNo(1));
+        clock.publish(CommitNo(1));
+        assert!(map.is_doubtful(id, before));
+        let after = map.moment();
+        assert!(!map.is_doubtful(id, after));
+        map.lock_window().advance(CommitNo(1));
+        assert!(map.is_doubtful(id, before) && map.is_doubtful(id, after), "nothing is known of it by now");
+        assert!(!map.is_doubtful(id, map.moment()));
+    }
+
     #[test]
     fn a_full_window_leaves_the_active_behind_as_stragglers() {
         let map = CommitMap::new(64, &CommitClock::new(TxnId(1), CommitNo(0)), &[]);
@@ -466,6 +487,32 @@ mod shuttle_tests {
             let mut ids: Vec<u64> = threads.into_iter().flat_map(|t| t.join().unwrap()).collect();
             ids.sort_unstable();
             assert_eq!(ids, (1..=12).collect::<Vec<_>>(), "each id was given out once");
+        };
+        shuttle::check_random(run, 3_000);
+    }
+
+    /// A transaction writes an entry, undoes that and commits while a reader reads the entry.
+    #[test]
+    fn what_was_undone_before_a_commit_is_not_believed() {
+        const NO_WRITER: u64 = 0;
+        let run = || {
+            let clock = Clock::new(TxnId(1), CommitNo(0));
+            let commits = Arc::new(Commits { map: CommitMap::new(4, &clock, &[]), clock });
+            let entry = Arc::new(AtomicU64::new(NO_WRITER));
+            let writer = {
+                let (commits, entry) = (Arc::clone(&commits), Arc::clone(&entry));
+                spawn(move || {
+                    let id = commits.begin();
+                    entry.store(id.0, Ordering::SeqCst);
+                    entry.store(NO_WRITER, Ordering::SeqCst);
+                    commits.commit(id);
+                })
+            };
+            let before = commits.map.moment();
+            let found = TxnId(entry.load(Ordering::SeqCst));
+            let is_believed = !commits.map.is_active(found) && !commits.map.is_doubtful(found, before);
+            assert!(found.0 == NO_WRITER || !is_believed, "what {found} has undone counts as committed");
+            writer.join().unwrap();
         };
         shuttle::check_random(run, 3_000);
     }
