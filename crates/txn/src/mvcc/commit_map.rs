@@ -370,7 +370,7 @@ mod tests {
     /// Its transaction may have undone a statement between the look at the version and its end.
     #[test]
     fn a_version_is_in_doubt_unless_its_transaction_had_ended_before_it_was_read() {
-        let clock = Clock::new(TxnId(1), CommitNo(0));
+        let clock = CommitClock::new(TxnId(1), CommitNo(0));
         let map = CommitMap::new(64, &clock, &[]);
         let id = map.allocate();
         let before = map.moment();
@@ -496,7 +496,7 @@ mod shuttle_tests {
     fn what_was_undone_before_a_commit_is_not_believed() {
         const NO_WRITER: u64 = 0;
         let run = || {
-            let clock = Clock::new(TxnId(1), CommitNo(0));
+            let clock = CommitClock::new(TxnId(1), CommitNo(0));
             let commits = Arc::new(Commits { map: CommitMap::new(4, &clock, &[]), clock });
             let entry = Arc::new(AtomicU64::new(NO_WRITER));
             let writer = {
