@@ -158,7 +158,7 @@ fn doubling(last: usize) -> Vec<usize> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use clap::Parser;
 
@@ -168,8 +168,13 @@ mod tests {
         options: Options,
     }
 
+    /// The options that these arguments are.
+    pub fn parsed(args: &str) -> anyhow::Result<Options> {
+        Ok(Program::try_parse_from(["scale"].into_iter().chain(args.split_whitespace()))?.options)
+    }
+
     fn checked(args: &str) -> anyhow::Result<Options> {
-        let options = Program::try_parse_from(["scale"].into_iter().chain(args.split_whitespace()))?.options;
+        let options = parsed(args)?;
         check(&options).map(|()| options)
     }
 

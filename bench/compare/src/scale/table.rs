@@ -132,18 +132,12 @@ pub fn picture(cells: &[Cell], options: &Options, machine: &Machine) -> Picture 
 #[cfg(test)]
 mod tests {
     use super::super::cells::tests::{PUT, sample};
+    use super::super::tests::parsed;
     use super::*;
-    use clap::Parser;
-
-    #[derive(Parser)]
-    struct Program {
-        #[command(flatten)]
-        options: Options,
-    }
 
     fn measured() -> (Vec<Cell>, Options) {
-        let args = "scale --engines holdfast,lmdb --operations put --modes lazy --threads 1,2,4 --turns 2";
-        let options = Program::parse_from(args.split_whitespace()).options;
+        let args = "--engines holdfast,lmdb --operations put --modes lazy --threads 1,2,4 --turns 2";
+        let options = parsed(args).unwrap();
         let mut cells = Vec::new();
         for (engine, rate) in [("holdfast", 155_123.0), ("lmdb", 9_460_000.0)] {
             for threads in [1, 2, 4] {
