@@ -210,7 +210,7 @@ impl Aftermath<'_> {
         db.close().context("close after damage")
     }
 
-    /// Versions that nobody needs go, whatever cannot be rolled back.
+    /// Purge removes the versions that no view needs, whatever cannot be rolled back.
     fn check_purge(&self, db: &Database) -> anyhow::Result<()> {
         for _ in 0..100 {
             if db.stats().transactions.history_length == 0 {

@@ -102,8 +102,8 @@ impl Definitions {
         self.now.values().filter_map(|definition| definition.number)
     }
 
-    /// Fails if a transaction that had changed a table has committed after the table was gone:
-    /// whoever takes a table away waits for those who write to it.
+    /// Fails if a transaction that had changed a table has committed after the table was gone.
+    /// A change of definitions that removes a table waits for the transactions that write to it.
     pub fn check_gates(&self, txns: &[Txn]) -> anyhow::Result<()> {
         for txn in txns.iter().filter(|txn| matches!(txn.end, End::Committed(_))) {
             for (number, at) in &self.gone {
@@ -481,7 +481,7 @@ impl Definer {
         Ok(next)
     }
 
-    /// Compares the indexes of a table that nobody else uses with its rows, two of which agree in
+    /// Compares the indexes of a table that no other session uses with its rows, two of which agree in
     /// what one of `refused` is about.
     fn compare(&self, name: &str, refused: &[(String, Subject)]) -> anyhow::Result<()> {
         let raw = self.life.raw();

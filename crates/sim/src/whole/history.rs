@@ -38,7 +38,7 @@ pub(super) enum End {
     Unknown,
     /// It was rolled back, or the life ended before its commit.
     Aborted,
-    /// It is prepared, as durably as that, and nobody has decided.
+    /// It is prepared, as durably as that, and not decided.
     Prepared(FlushAtCommit),
     /// A prepare, or the rollback of what was prepared, failed or was cut: it may be prepared.
     InDoubt,

@@ -1,9 +1,9 @@
-//! Who uses tables whose indexes change: what a database server's metadata locks are to its
+//! The uses of tables whose indexes change: what the metadata locks of a database server are to its
 //! handler.
 //!
-//! A transaction *shares* a table from its first use to its end, or until it is left prepared. Who
-//! changes its definition has it *alone* at the beginning and at the end of the change; in between
-//! others use it, and keep up what is being added.
+//! A transaction *shares* a table from its first use to its end, or until it is left prepared. A
+//! change of its definition has it *alone* at its beginning and at its end. In between other
+//! sessions use the table, and keep up what is being added.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(super) struct Shared {
     pub added: Vec<Subject>,
 }
 
-/// A table is used by nobody else.
+/// A table that no other session uses.
 pub(super) struct Alone {
     metadata: Arc<Metadata>,
     name: String,

@@ -3,11 +3,13 @@
 //! | name | what it is | changed by |
 //! |---|---|---|
 //! | `t0`... | stays as it is | typed and raw transactions |
-//! | `c0`... | comes, goes, is renamed and truncated, while transactions use it | typed and raw transactions |
-//! | `x0`... | gets and loses indexes, too | raw transactions, which hold its [`Metadata`](super::metadata::Metadata) |
+//! | `c0`... | comes, goes, is renamed and truncated | typed and raw transactions |
+//! | `x0`... | gets and loses indexes, too | raw transactions, which hold its [`Metadata`] |
 //!
 //! A changing table has its number in the catalog, which no other table ever gets, so that a
-//! history tells a table from the next one of the same name.
+//! history tells a table from the next one of the same name. Transactions use it meanwhile.
+//!
+//! [`Metadata`]: super::metadata::Metadata
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Rows of a table through the raw interface: who changes one keeps up the entries of its indexes,
-//! as a database server's handler does.
+//! Rows of a table through the raw interface: a transaction that changes one keeps up the entries
+//! of its indexes, as a database server's handler does.
 //!
 //! What an index is about follows from its name, so that one that is added needs no list of its
 //! own.

@@ -17,13 +17,13 @@ use super::xa::number_in;
 /// that wait.
 ///
 /// # Errors
-/// A name that nobody gave; a prepared transaction that is lost, or there although that was
+/// A name that was not given; a prepared transaction that is lost, or there although that was
 /// decided.
 pub(super) fn settle(txns: &mut [Txn], listed: &[Vec<u8>], closed: bool) -> anyhow::Result<Vec<Txn>> {
     let mut waiting = Vec::new();
     for xid in listed {
         let known = txns.iter().any(|txn| txn.prepared.as_ref().is_some_and(|(name, _)| name == xid));
-        ensure!(known, "a prepared transaction is listed that nobody prepared: {:?}", number_in(xid));
+        ensure!(known, "a transaction is listed as prepared that was not: {:?}", number_in(xid));
     }
     for txn in txns {
         let Some((xid, flush)) = &txn.prepared else { continue };
@@ -56,7 +56,7 @@ pub(super) fn carried(waiting: Vec<Txn>) -> BTreeMap<u64, Txn> {
     let carry = |mut txn: Txn| {
         txn.reads.clear();
         (txn.asked, txn.over, txn.end) = (0, 0, End::Prepared(FlushAtCommit::Sync));
-        // Nobody has changed the rows since.
+        // The rows have not changed since.
         txn.writes.iter_mut().for_each(|write| write.at = 0);
         (txn.number, txn)
     };
@@ -73,7 +73,7 @@ pub(super) fn names(raw: &RawDatabase) -> BTreeMap<usize, String> {
     changing.chain(fixed).collect()
 }
 
-/// Fails unless nobody else gets the rows that the prepared transactions have changed.
+/// Fails if another transaction gets the rows that the prepared transactions have changed.
 pub(super) fn check_locks(raw: &RawDatabase, waiting: &[Txn], coverage: &Coverage) -> anyhow::Result<()> {
     let names = names(raw);
     for txn in waiting {

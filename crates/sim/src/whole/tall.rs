@@ -119,7 +119,7 @@ fn explain(life: &Life, outcome: holdfast::Result<()>) -> anyhow::Result<()> {
     }
 }
 
-/// Compacts the database, which is used by no one, and looks at what is left free.
+/// Compacts the database, which no session uses, and checks what is left free.
 ///
 /// # Errors
 /// If a part of the file stays free.

@@ -18,7 +18,7 @@ use super::values::version_of;
 /// How the names of temporary tables begin.
 const NAME: &str = "z";
 
-/// Nobody else uses the table.
+/// No other session uses the table.
 const WAIT: Duration = Duration::ZERO;
 
 /// What is in a table.

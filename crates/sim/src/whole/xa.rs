@@ -2,7 +2,7 @@
 //! or prepared, left, found in the list, adopted by another session, and decided.
 //!
 //! A transaction that is left is in the life's list of those that wait ([`Life::left`]) before its
-//! session lets go of it.
+//! session releases it.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use super::values::version_of;
 /// The longest name that a coordinator gives, in bytes.
 const XID_MAX: u64 = 140;
 
-/// A raw transaction and what it has opened. It ends before it lets go of its tables.
+/// A raw transaction and what it has opened. It ends before it releases its tables.
 struct User {
     txn: RawTransaction,
     open: Vec<RawRows>,
@@ -120,8 +120,8 @@ impl Session {
         result
     }
 
-    /// Opens a table, unless the transaction has done so; which one it is. None if somebody else
-    /// has it for himself.
+    /// Opens a table, unless the transaction has done so; which one it is. None if another session
+    /// has it alone.
     fn open_raw(&mut self, user: &mut User, wait: Duration) -> Result<Option<usize>, Stop> {
         let life = Arc::clone(&self.life);
         let place = self.raw_place();
@@ -338,7 +338,7 @@ impl Session {
         }
     }
 
-    /// The session ends, or lets go of the transaction.
+    /// The session ends, or releases the transaction.
     fn leave(&self, record: Txn, user: User, end: End) {
         self.life.left.lock().insert(record.number, Txn { end, ..record });
         drop(user);
@@ -358,10 +358,10 @@ impl Session {
             Err(Error::InvalidArgument(_)) => return Ok(true),
             Err(error) => return self.sort(&error).map(|_| true),
         };
-        let number = number_in(xid).with_context(|| format!("a name that nobody has given is listed: {xid:?}"))?;
+        let number = number_in(xid).with_context(|| format!("a name is listed that was not given: {xid:?}"))?;
         let record = life.left.lock().remove(&number);
         let record =
-            record.with_context(|| format!("transaction {number} is listed as prepared, but nobody left it"))?;
+            record.with_context(|| format!("transaction {number} is listed as prepared, but no session left it"))?;
         ensure!(!life.raw().prepared().contains(xid), "transaction {number} is listed although a session has it");
         let (current, user) =
             (Current::new(record), User { txn, open: Vec::new(), shared: Vec::new(), taken: Taken::default() });
