@@ -6,8 +6,9 @@ use std::collections::BTreeMap;
 use anyhow::{Context, ensure};
 use holdfast::Result;
 use holdfast::raw::{MARKS, RawDatabase};
+use holdfast_base::blocking::Mutex;
 
-use super::life::Life;
+use super::history::Coverage;
 use super::plan::Dice;
 use super::raw_rows::RawRows;
 
@@ -41,19 +42,25 @@ const AHEAD: u64 = 1000;
 
 impl Taken {
     /// Takes numbers of a table, or raises what it gives out next.
-    pub fn take(&mut self, life: &Life, rows: &RawRows, dice: &mut Dice) -> anyhow::Result<Result<()>> {
+    pub fn take(
+        &mut self,
+        shared: &Mutex<Counters>,
+        rows: &RawRows,
+        dice: &mut Dice,
+        coverage: &Coverage,
+    ) -> anyhow::Result<Result<()>> {
         let name = (rows.number, dice.below(MARKS as u64) as usize);
-        let floor = life.counters.lock().0.entry(name).or_default().floor;
+        let floor = shared.lock().0.entry(name).or_default().floor;
         let behind = if dice.percent(75) {
-            life.coverage.count("counter: take");
+            coverage.count("counter: take");
             let count = dice.one_of(&[1, 1, 7, 1_500]);
             rows.table.take_mark(name.1, count).map(|first| (Some(first), first + count))
         } else {
-            life.coverage.count("counter: raise");
+            coverage.count("counter: raise");
             let next = floor + dice.below(300);
             rows.table.raise_mark(name.1, next, dice.below(AHEAD)).map(|()| (None, next))
         };
-        let mut counters = life.counters.lock();
+        let mut counters = shared.lock();
         let counter = counters.0.entry(name).or_default();
         let (first, behind) = match behind {
             Ok(behind) => behind,
@@ -78,8 +85,8 @@ impl Taken {
     }
 
     /// A synced commit came after.
-    pub fn lasts(&self, life: &Life) {
-        let mut counters = life.counters.lock();
+    pub fn lasts(&self, shared: &Mutex<Counters>) {
+        let mut counters = shared.lock();
         for (name, behind) in &self.0 {
             let counter = counters.0.entry(*name).or_default();
             counter.durable = counter.durable.max(*behind);

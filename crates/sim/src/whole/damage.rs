@@ -12,101 +12,21 @@
 //! 4. A salvage gives rows that a transaction has written, and a sound table.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use holdfast::{Database, Error, VerifyOptions, VerifyReport};
-use holdfast_base::page::{self, HEADER_LEN};
-use holdfast_base::{PageId, PageNo, SpaceId, sim, thread};
-use holdfast_io::{CrashDisk, Disk, FaultDisk, FileKind, OpenOptions};
+use holdfast::{Database, Error, VerifyOptions};
+use holdfast_base::{SpaceId, sim, thread};
+use holdfast_io::{CrashDisk, FaultDisk};
 
-use super::current::Stop;
 use super::history::{Coverage, Item, Txn, Version};
-use super::life::{Life, settings};
+use super::life::Life;
 use super::plan::{Damage, Dice, Plan};
+use super::settings::settings;
+use super::struck::{Target, hit, rest};
 use super::survivors;
 use super::values::table;
-
-/// The tables that a life has damaged, and their files.
-#[derive(Default)]
-pub(super) struct Struck(Mutex<BTreeMap<usize, Target>>);
-
-/// The file of a table.
-#[derive(Clone)]
-struct Target {
-    file: String,
-    space: SpaceId,
-}
-
-impl Struck {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<usize, Target>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The tables by number.
-    pub fn tables(&self) -> BTreeSet<usize> {
-        self.lock().keys().copied().collect()
-    }
-
-    /// Damages more pages of these tables, now that the life is over.
-    ///
-    /// # Errors
-    /// None but those of the simulated disk.
-    pub fn strike_again(&self, disk: &CrashDisk, plan: &Plan, dice: &mut Dice) -> anyhow::Result<()> {
-        let targets: Vec<Target> = self.lock().values().cloned().collect();
-        for target in targets {
-            let most = dice.one_of(&[1, 1, 10]);
-            for _ in 0..dice.below(most) {
-                hit(disk, plan, &target, dice)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn contains(&self, no: usize) -> bool {
-        self.tables().contains(&no)
-    }
-
-    /// What a statement on table `no` that ended like this means.
-    pub fn judge(&self, plan: &Plan, no: usize, result: Result<(), Stop>) -> Result<(), Stop> {
-        let Err(stop) = result else { return Ok(()) };
-        let is_damage = matches!(&stop, Stop::Error(error) if error.is_damage());
-        let excused = is_damage || plan.damage == Damage::Forged && !matches!(&stop, Stop::Error(e) if is_final(e));
-        match stop {
-            _ if excused && self.contains(no) => Err(Stop::Damaged),
-            Stop::Error(error) if is_damage => {
-                Err(Stop::Wrong(anyhow::Error::new(error).context(format!("table {no} was not damaged"))))
-            }
-            stop => Err(stop),
-        }
-    }
-
-    /// Whether everything in a report is about damaged tables.
-    pub fn explains(&self, report: &VerifyReport) -> bool {
-        let names: Vec<String> = self.tables().iter().map(|no| format!("t{no}")).collect();
-        report.findings.iter().all(|finding| names.contains(&finding.table))
-    }
-
-    /// The history of all other tables.
-    pub fn rest(&self, txns: &[Txn]) -> Vec<Txn> {
-        rest(txns, &self.tables())
-    }
-}
-
-fn is_final(error: &Error) -> bool {
-    super::disk::ends_life(error)
-}
-
-fn rest(txns: &[Txn], without: &BTreeSet<usize>) -> Vec<Txn> {
-    let cut = |txn: &Txn| {
-        let mut txn = txn.clone();
-        txn.reads.retain(|read| !without.contains(&read.item.table));
-        txn.writes.retain(|write| !without.contains(&write.item.table));
-        txn
-    };
-    txns.iter().map(cut).collect()
-}
 
 /// Damages a page of a table on the disk.
 ///
@@ -124,38 +44,6 @@ pub(super) fn strike(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
         life.coverage.count(if is_forged { "damage: forged page" } else { "damage: flipped bits" });
     }
     Ok(())
-}
-
-/// Damages a page that is in use, if one is found; whether it was.
-fn hit(disk: &CrashDisk, plan: &Plan, target: &Target, dice: &mut Dice) -> anyhow::Result<bool> {
-    let (size, is_forged) = (plan.page_size as u64, plan.damage == Damage::Forged);
-    let file = disk.open(&target.file, OpenOptions::new(FileKind::Data).read_only(true))?;
-    let pages = (file.len()? / size).max(1);
-    for _ in 0..20 {
-        let no = dice.below(pages);
-        let id = PageId::new(target.space, PageNo(no as u32));
-        let bits: Vec<u64> = (0..=dice.below(3)).map(|_| dice.any()).collect();
-        let mut done = false;
-        let change = |bytes: &mut [u8]| {
-            if page::is_blank(bytes) || page::check(bytes, id).is_err() {
-                return;
-            }
-            let from = if is_forged { HEADER_LEN } else { 0 };
-            for bit in &bits {
-                let at = from + *bit as usize % (bytes.len() - from);
-                bytes[at] ^= 1 << (bit >> 40 & 7);
-            }
-            if is_forged {
-                page::seal(bytes);
-            }
-            done = true;
-        };
-        disk.damage(&target.file, no * size, size as usize, change)?;
-        if done {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }
 
 /// What a life with damage leaves.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use holdfast_base::thread;
 use holdfast_io::{Fault, FaultKind, FaultOp};
 
+use super::fault;
 use super::life::Life;
 use super::plan::Dice;
 
@@ -32,38 +33,9 @@ pub(super) fn prepare(life: &Life, dice: &mut Dice) -> bool {
         return true;
     }
     for _ in 0..=dice.below(3) {
-        life.faulty.schedule(draw(dice));
+        life.faulty.schedule(fault::draw(dice));
     }
     false
-}
-
-/// One operation that fails.
-pub(super) fn draw(dice: &mut Dice) -> Fault {
-    let op = dice.one_of(&[
-        FaultOp::Read,
-        FaultOp::Read,
-        FaultOp::Write,
-        FaultOp::Write,
-        FaultOp::Write,
-        FaultOp::Sync,
-        FaultOp::Sync,
-        FaultOp::SetLen,
-        FaultOp::Open,
-        FaultOp::SyncDir,
-        FaultOp::Remove,
-        FaultOp::Rename,
-    ]);
-    let kind = match op {
-        FaultOp::Write => dice.one_of(&[FaultKind::Eio, FaultKind::Enospc, FaultKind::Torn]),
-        FaultOp::SetLen => FaultKind::Enospc,
-        _ => FaultKind::Eio,
-    };
-    let within = match op {
-        FaultOp::Read | FaultOp::Write => dice.one_of(&[20, 100, 400]),
-        FaultOp::Sync => dice.one_of(&[5, 20, 100]),
-        _ => dice.one_of(&[1, 3, 10]),
-    };
-    Fault::nth(op, dice.below(within) + 1).kind(kind)
 }
 
 /// After a while there is room again. What begins from then on must not say that there is none.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use holdfast::{Isolation, ReadTable, ReadTransaction, WriteOptions, WriteTransaction};
 
-use super::current::{Current, Flow, Stop, demand};
+use super::current::Current;
+use super::flow::{Flow, Stop, demand};
 use super::history::{End, Item, Txn, Version};
 use super::places::{self, Place};
 use super::session::Session;

@@ -18,18 +18,23 @@
 //! [`runner`] starts them.
 
 mod backups;
+mod copies;
 mod counters;
 mod current;
 mod damage;
+mod definer;
 mod definitions;
 pub(crate) mod disk;
+mod fault;
 mod faults;
+mod flow;
 mod held;
 mod history;
 mod judge;
 mod keeper;
 mod kinds;
 mod life;
+mod lives;
 mod metadata;
 mod opens;
 mod operator;
@@ -39,10 +44,12 @@ mod raw_rows;
 mod restart;
 pub mod runner;
 mod session;
+mod settings;
+mod struck;
 mod survivors;
 mod tall;
 mod temporary;
 mod values;
 mod xa;
 
-pub use life::run;
+pub use lives::run;

@@ -10,8 +10,9 @@ use holdfast_io::{CrashDisk, Disk, FaultDisk};
 
 use super::disk::ends_life;
 use super::history::{Coverage, Item, Version};
-use super::life::{Life, settings};
+use super::life::Life;
 use super::plan::{Dice, Plan};
+use super::settings::settings;
 use super::survivors;
 
 /// Changes settings that may differ from open to open.

@@ -18,8 +18,9 @@ use anyhow::{Context, bail, ensure};
 use holdfast::{Error, FlushAtCommit, Isolation, ReadTable, Table, WaitMode, WriteOptions, WriteTransaction};
 use holdfast_base::{sim, thread};
 
-use super::current::{Current, Flow, Stop, demand};
+use super::current::Current;
 use super::disk::ends_life;
+use super::flow::{Flow, Stop, demand};
 use super::history::{End, Item, Txn, Version};
 use super::life::Life;
 use super::places::{self, Place};

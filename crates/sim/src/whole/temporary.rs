@@ -6,10 +6,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast::raw::{Lifetime, RawDatabase, RawOptions};
+use holdfast::raw::{Lifetime, RawDatabase, RawOptions, RawTransaction};
 use holdfast::{Error, FlushAtCommit, Isolation};
 
-use super::current::{Current, Flow, Stop, demand};
+use super::current::Current;
+use super::flow::{Flow, Stop, demand};
 use super::history::{Txn, Version};
 use super::raw_rows::{RawRows, Subject};
 use super::session::Session;
@@ -123,6 +124,18 @@ impl Session {
                 changed?;
             }
         }
+        self.end_use(txn, name, now, rows)
+    }
+
+    /// Ends a transaction on the table, which has the rows `now` for it; breaks if it was dropped.
+    fn end_use(
+        &mut self,
+        mut txn: RawTransaction,
+        name: &str,
+        now: Rows,
+        rows: &mut Rows,
+    ) -> Result<ControlFlow<()>, Stop> {
+        let life = Arc::clone(&self.life);
         match self.dice.below(10) {
             0 => {
                 self.life.coverage.count("temporary: drop within a transaction");

@@ -13,7 +13,8 @@ use holdfast::raw::{Direction, RawLock, RawOptions, RawRead, RawTransaction};
 use holdfast::{Error, FlushAtCommit, Isolation};
 
 use super::counters::Taken;
-use super::current::{Current, Flow, Stop, demand};
+use super::current::Current;
+use super::flow::{Flow, Stop, demand};
 use super::history::{End, Item, Txn};
 use super::life::Life;
 use super::metadata::Shared;
@@ -94,7 +95,7 @@ impl Session {
                     0..35 => self.read_raw(current, txn, &open[at])?,
                     35..50 => self.lock_raw(current, txn, &open[at])?,
                     50..56 if !read_only => {
-                        taken.take(&self.life, &open[at], &mut self.dice)??;
+                        taken.take(&self.life.counters, &open[at], &mut self.dice, &self.life.coverage)??;
                     }
                     _ if read_only => {}
                     _ => self.change_raw(current, txn, &open[at])?,
@@ -274,7 +275,7 @@ impl Session {
         match ordered.and_then(|()| user.txn.commit(flush)) {
             Ok(()) => {
                 if flush == FlushAtCommit::Sync && !current.record.writes.is_empty() {
-                    user.taken.lasts(&self.life);
+                    user.taken.lasts(&self.life.counters);
                 }
                 self.life.coverage.count(if in_two_steps { "raw: commit in two steps" } else { "raw: commit" });
                 self.end(current, End::Committed(flush));
