@@ -333,7 +333,7 @@ bool ha_holdfast::prepare_references(TABLE *altered, const Alter_inplace_info *i
   ctx->references= references_in(info->alter_info, altered, name);
   if (info->handler_flags & ALTER_COLUMN_NAME)
   {
-    if (!keep_children(ha_thd(), name))
+    if (!keep_children(ha_thd(), name, MDL_SHARED_UPGRADABLE))
       return true;
     ctx->others= references_of_others(name, info->alter_info);
   }

@@ -254,13 +254,20 @@ int ha_holdfast::rename_table(const char *from, const char *to)
       return error;
   }
   std::string before= name_for_others(thd, name_from, name_to);
-  if (!before.empty() && !keep_children(thd, before))
+  if (!before.empty() && !keep_children(thd, before, MDL_SHARED_UPGRADABLE))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
   hf_code code= rename_with_references(before, name_from, name_to, version_under(thd, name_to, to));
   // Of errors that it does not expect here, the server says no more than their numbers.
   if (code == HF_LOCK_TIMEOUT)
     my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
   return fail(code, HA_ERR_NO_SUCH_TABLE);
+}
+
+/* Waits for transactions that have written to tables that refer to this one. With checks off its
+   rows may go, but not before these transactions in the binary log. */
+static bool wait_for_children(THD *thd, const std::string &name)
+{
+  return !thd || keep_children(thd, name, MDL_SHARED_NO_WRITE);
 }
 
 /* Where there are no rows, there are none of older layouts. */
@@ -278,6 +285,8 @@ static hf_code forget_layouts(const std::string &name)
 
 int ha_holdfast::truncate()
 {
+  if (!wait_for_children(ha_thd(), name))
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
   hf_code code= hf_table_truncate(database, slice(name), definition_wait_limit_ms(ha_thd()));
   if (code != HF_OK)
     return fail(code);
@@ -316,6 +325,8 @@ int drop_table(handlerton *, const char *path)
   std::string table= table_name(path);
   if (is_needed(current_thd, table))
     return HA_ERR_ROW_IS_REFERENCED;
+  if (!wait_for_children(current_thd, table))
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
   hf_code code= drop(table);
   switch (code) {
   case HF_TABLE_NOT_FOUND:

@@ -139,7 +139,8 @@ int Share::links(THD *thd, TABLE *table, const std::string &name, bool wait, std
   for (;;)
   {
     uint64_t version= references_version();
-    if (!keep_definitions(thd, other_ends(name), MDL_SHARED_HIGH_PRIO, wait))
+    // For this statement alone: a session that deletes a parent later finds the child, and waits.
+    if (!keep_definitions(thd, other_ends(name), MDL_SHARED_HIGH_PRIO, MDL_STATEMENT, wait))
       return HA_ERR_LOCK_WAIT_TIMEOUT;
     // What has changed in the meantime may lead to other tables.
     if (version != references_version())

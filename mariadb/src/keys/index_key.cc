@@ -58,6 +58,16 @@ bool Index_key::stand_for(const std::vector<Field *> &columns, const KEY &info)
   return true;
 }
 
+bool Index_key::has_counterpart(TABLE *table, const uchar *record) const
+{
+  for (const Index_key_part &part : parts)
+  {
+    if (!part.has_counterpart(table, record))
+      return false;
+  }
+  return true;
+}
+
 void Index_key::extend(const KEY &info, const KEY &primary_info, const Index_key *primary_arg)
 {
   primary= primary_arg;

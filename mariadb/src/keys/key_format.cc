@@ -29,8 +29,8 @@ private:
 Index_key_part::Index_key_part(const KEY_PART_INFO &info)
   : field_no(info.fieldnr - 1), offset(info.offset), length(info.length), null_offset(info.null_offset),
     null_bit(info.null_bit), invert(info.key_part_flag & HA_REVERSE_SORT ? 0xFF : 0), is_signed(false),
-    fixed(0), charset(nullptr), image_length_bytes(0), chars(0), is_char(false), piece(0), space_length(0),
-    level_count(0)
+    fixed(0), needs_fixed(false), charset(nullptr), image_length_bytes(0), chars(0), is_char(false),
+    piece(0), space_length(0), level_count(0)
 {
   const Field *field= info.field->table->field[field_no];
   if (!field->real_maybe_null())
@@ -49,14 +49,35 @@ bool Index_key_part::choose_whether_prefix(const Field *field) const
   return (field->real_type() == MYSQL_TYPE_VARCHAR || is_char) ? length < field->field_length : true;
 }
 
+/* Whether values are compared by their bytes, and a shorter one is another one. */
+bool Index_key_part::is_binary() const
+{
+  return kind == PLAIN ? is_char : charset == &my_charset_bin;
+}
+
+/* BINARY has one length, which a value for VARBINARY or for another BINARY need not have. */
+void Index_key_part::stand_for_binary(const Index_key_part &other)
+{
+  kind= other.kind;
+  charset= other.charset;
+  level_count= other.level_count;
+  chars= length;
+  fixed= other.fixed;
+  needs_fixed= kind == PLAIN;
+}
+
 bool Index_key_part::stand_for(const Index_key_part &other, const Field *mine, const Field *theirs)
 {
   bool is_text= kind == BYTES || kind == PADDED;
-  if (is_prefix || other.is_prefix || kind != other.kind || charset != other.charset || is_signed != other.is_signed ||
-      fixed != (is_text ? fixed : other.fixed))
+  if (is_prefix || other.is_prefix)
     return false;
-  if (!is_text && (mine->real_type() != theirs->real_type() || mine->type_handler() != theirs->type_handler() ||
-                   mine->decimals() != theirs->decimals()))
+  if (is_binary() && other.is_binary())
+    stand_for_binary(other);
+  else if (kind != other.kind || charset != other.charset || is_signed != other.is_signed ||
+           fixed != (is_text ? fixed : other.fixed))
+    return false;
+  else if (!is_text && (mine->real_type() != theirs->real_type() || mine->type_handler() != theirs->type_handler() ||
+                        mine->decimals() != theirs->decimals()))
     return false;
   marks_null= other.marks_null;
   invert= other.invert;
@@ -351,6 +372,16 @@ void Index_key_part::text_of(TABLE *table, const uchar *record, const uchar **te
   *n= blob->get_length(at);
   // An empty one may have no pointer, which is nothing to ask a collation about.
   *text= *n ? blob->get_ptr(at) : at;
+}
+
+bool Index_key_part::has_counterpart(TABLE *table, const uchar *record) const
+{
+  if (!needs_fixed || is_null(record))
+    return true;
+  const uchar *from;
+  size_t n;
+  text_of(table, record, &from, &n);
+  return n == fixed;
 }
 
 void Index_key_part::encode_record(TABLE *table, const uchar *record, Bytes *out) const

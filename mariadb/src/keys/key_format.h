@@ -42,9 +42,13 @@ class Index_key_part
 public:
   explicit Index_key_part(const KEY_PART_INFO &info);
 
-  /* Becomes a part with the bytes that another table's part, of the column `theirs`, has for the same value. False if there are values for
-     which that cannot be. */
+  /* Becomes a part with the bytes that another table's part, of the column `theirs`, has for the
+     same value. False if the columns cannot be compared. */
   bool stand_for(const Index_key_part &other, const Field *mine, const Field *theirs);
+
+  /* Of a part that stands for another table's: whether the value of a record can be one of that
+     column. */
+  bool has_counterpart(TABLE *table, const uchar *record) const;
 
   /* Appends the part of a record. `table` owns the fields. */
   void encode_record(TABLE *table, const uchar *record, Bytes *out) const;
@@ -100,6 +104,8 @@ private:
 
   Kind choose_kind(const Field *field);
   bool choose_whether_prefix(const Field *field) const;
+  bool is_binary() const;
+  void stand_for_binary(const Index_key_part &other);
   void choose_weights(const Field *field);
   void choose_levels();
   bool choose_spaces();
@@ -131,6 +137,7 @@ private:
   bool has_rest;     // the entry has the value beside the key, which cannot give it back
   bool is_prefix;    // the key holds only the beginning of the column
   uint fixed;        // bytes of the encoded value, for the kinds that have it fixed
+  bool needs_fixed;  // whether the record's value may have another length
   CHARSET_INFO *charset;
   uint image_length_bytes;
   uint chars;        // text: at most so many characters count
@@ -158,6 +165,9 @@ public:
   /* Becomes the beginning of another table's key, made of records of this table: `columns` stand for the first parts. False if they
      cannot. */
   bool stand_for(const std::vector<Field *> &columns, const KEY &info);
+
+  /* Whether the other table can have a key for the record; if not, none can be encoded. */
+  bool has_counterpart(TABLE *table, const uchar *record) const;
 
   /* Whether entries have all columns of the primary key, if there is one: then a row's place can be told by the columns of an
      entry. Otherwise the row itself has to be read for that. */

@@ -268,7 +268,7 @@ int ha_holdfast::check_parent(const Link &link, const uchar *before, const uchar
       (before && link.own_key.is_same(table, before, after)))
     return 0;
   bool found= false;
-  if (link.is_usable())
+  if (link.is_usable() && link.key.has_counterpart(table, after))
   {
     Bytes key;
     if (int error= encode_linked(link, after, &key))
@@ -297,10 +297,12 @@ int ha_holdfast::act_on_children(const Link &link, const uchar *before, const uc
   // children.
   if (!link.is_usable())
     return refused_for(link.reference, HA_ERR_ROW_IS_REFERENCED);
+  if (!link.key.has_counterpart(table, before))
+    return 0;
   Bytes key, new_key;
   if (int error= encode_linked(link, before, &key))
     return error;
-  if (after)
+  if (after && link.key.has_counterpart(table, after))
     link.key.encode_record(table, after, &new_key);
   // Other bytes that compare alike are the same parent.
   if (key == new_key && action != FK_OPTION_CASCADE)
@@ -417,9 +419,13 @@ bool ha_holdfast::is_under(uint key_no, const Bytes &key)
 /* Whether the row in record[0] refers to the record of `parent`, or to nothing. */
 bool ha_holdfast::refers_to(const Link &link, TABLE *parent)
 {
+  if (link.own_key.has_null(parent->record[0]))
+    return true;
+  if (!link.key.has_counterpart(parent, parent->record[0]))
+    return false;
   Bytes key;
   link.key.encode_record(parent, parent->record[0], &key);
-  return link.own_key.has_null(parent->record[0]) || is_under(link.key_no, key);
+  return is_under(link.key_no, key);
 }
 
 /* Deletes or changes the row in record[0]. */
@@ -443,7 +449,7 @@ int ha_holdfast::follow_with_row(const Link &link, TABLE *parent)
     to->set_notnull();
     field_conv(to, from);
   }
-  // A value may be too long for the column.
+  // A value may be too long for the column, or too short for a BINARY.
   if (action == FK_OPTION_CASCADE && !refers_to(link, parent))
     return refused_for(link.reference, HA_ERR_ROW_IS_REFERENCED);
   if (table->vfield && table->update_virtual_fields(this, VCOL_UPDATE_FOR_WRITE))

@@ -213,7 +213,7 @@ static int check_new(THD *thd, Reference &reference, const TABLE *form)
     return check_parent(thd, reference, form, form);
   // No session may be in the middle of deleting what rows of this table are going to refer to.
   bool checks= checks_are_on(thd);
-  if (!keep_definitions(thd, {reference.parent}, checks ? MDL_SHARED_NO_WRITE : MDL_SHARED, true))
+  if (!keep_definitions(thd, {reference.parent}, checks ? MDL_SHARED_NO_WRITE : MDL_SHARED, MDL_TRANSACTION, true))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
   hf_code code= look_for(reference.parent);
   if (code == HF_TABLE_NOT_FOUND)

@@ -82,12 +82,13 @@ hf_code look_for(const std::string &name)
   return code;
 }
 
-bool keep_definitions(THD *thd, const std::vector<std::string> &tables, enum_mdl_type type, bool wait)
+bool keep_definitions(THD *thd, const std::vector<std::string> &tables, enum_mdl_type type, enum_mdl_duration duration,
+                      bool wait)
 {
   for (const std::string &name : tables)
   {
     MDL_request request;
-    MDL_REQUEST_INIT(&request, MDL_key::TABLE, schema_of(name).c_str(), table_of(name).c_str(), type, MDL_TRANSACTION);
+    MDL_REQUEST_INIT(&request, MDL_key::TABLE, schema_of(name).c_str(), table_of(name).c_str(), type, duration);
     bool failed= wait ? thd->mdl_context.acquire_lock(&request, (double) thd->variables.lock_wait_timeout)
       : thd->mdl_context.try_acquire_lock(&request);
     if (failed || !request.ticket)
@@ -96,7 +97,7 @@ bool keep_definitions(THD *thd, const std::vector<std::string> &tables, enum_mdl
   return true;
 }
 
-bool keep_children(THD *thd, const std::string &name)
+bool keep_children(THD *thd, const std::string &name, enum_mdl_type type)
 {
   for (;;)
   {
@@ -108,7 +109,7 @@ bool keep_children(THD *thd, const std::string &name)
         children.push_back(reference.child);
     }
     // An ALTER that is under way there has read what the table refers to, and is going to write it.
-    if (!keep_definitions(thd, children, MDL_SHARED_UPGRADABLE, true))
+    if (!keep_definitions(thd, children, type, MDL_TRANSACTION, true))
       return false;
     if (version == references_version())
       return true;

@@ -93,13 +93,15 @@ private:
 /* Whether the engine has the table: HF_TABLE_NOT_FOUND, or why it cannot be opened. */
 hf_code look_for(const std::string &name);
 
-/* Has the tables stay as they are until the transaction, or what the server does outside of one, is over. False if another
+/* Has the tables stay as they are until the statement or the transaction is over. False if another
    session is changing one; with `wait` the error has been reported. */
-bool keep_definitions(THD *thd, const std::vector<std::string> &tables, enum_mdl_type type, bool wait);
+bool keep_definitions(THD *thd, const std::vector<std::string> &tables, enum_mdl_type type, enum_mdl_duration duration,
+                      bool wait);
 
-/* Has what the tables that refer to `name` refer to stay as it is, but for this statement: rows can be changed there meanwhile. False with the
-   error said. */
-bool keep_children(THD *thd, const std::string &name);
+/* Has what the tables that refer to `name` refer to stay as it is, but for this statement. With
+   MDL_SHARED_UPGRADABLE rows can be changed there meanwhile; with MDL_SHARED_NO_WRITE it waits for
+   transactions that have changed some. False with the error said. */
+bool keep_children(THD *thd, const std::string &name, enum_mdl_type type);
 
 /* Makes the links of a table that the engine calls `name`. */
 std::shared_ptr<const Links> make_links(THD *thd, TABLE *table, const std::string &name, uint64_t version);
