@@ -1,7 +1,7 @@
-//! Replication: a primary under load, on this engine and then on InnoDB, and a replica on this
-//! engine whose workers apply its transactions in parallel. At the end every table has the same
-//! checksum on both. The binary log does not contain the actions of references: the replica's
-//! engine carries them out.
+//! Replication: a primary under load, on this engine and then on InnoDB, with a binary log of rows,
+//! of statements, and of both, and a replica on this engine whose workers apply its transactions in
+//! parallel. At the end every table has the same checksum on both. The binary log does not contain
+//! the actions of references: the replica's engine carries them out.
 //!
 //! The workers are optimistic: they apply transactions that change the same rows at the same time,
 //! and the one that is first in the primary's log has to win. The engine tells the server which
@@ -26,24 +26,34 @@ const PIECE: u64 = 100;
 /// Seconds that the replica may take for them: less than a lock wait.
 const CATCH_UP: u32 = 45;
 
-const BOTH: [&str; 4] =
-    ["--log-bin=bin", "--binlog-format=ROW", "--holdfast-buffer-pool-size=8M", "--holdfast-lock-wait-timeout=60"];
+/// Formats of the binary log.
+const FORMATS: [&str; 3] = ["ROW", "STATEMENT", "MIXED"];
+
+const BOTH: [&str; 3] = ["--log-bin=bin", "--holdfast-buffer-pool-size=8M", "--holdfast-lock-wait-timeout=60"];
 const PRIMARY: [&str; 1] = ["--server-id=1"];
 const REPLICA: [&str; 4] =
     ["--server-id=2", "--log-slave-updates", "--slave-parallel-threads=4", "--slave-parallel-mode=optimistic"];
 
 /// Runs it; stops the servers again.
 pub fn run(cache: &Cache) -> anyhow::Result<()> {
-    ["HOLDFAST", "InnoDB"].into_iter().try_for_each(|engine| run_from(cache, engine))
+    for engine in ["HOLDFAST", "InnoDB"] {
+        for format in FORMATS {
+            run_from(cache, engine, format)?;
+        }
+    }
+    Ok(())
 }
 
-/// Runs it with a primary on `engine`.
-fn run_from(cache: &Cache, engine: &str) -> anyhow::Result<()> {
+/// Runs it with a primary on `engine`, whose binary log has the given format.
+fn run_from(cache: &Cache, engine: &str, format: &str) -> anyhow::Result<()> {
     let [primary, replica] = ["primary", "replica"].map(|name| Server::new(cache, name).bound_to_us());
-    let options = |own: &[&str]| BOTH.iter().chain(own).map(|o| (*o).to_string()).collect::<Vec<_>>();
+    let format_option = format!("--binlog-format={format}");
+    let options = |own: &[&str]| {
+        BOTH.iter().chain(own).chain([&format_option.as_str()]).map(|o| (*o).to_string()).collect::<Vec<_>>()
+    };
     primary.up(PRIMARY_PORT, true, &options(&PRIMARY))?;
     replica.up(REPLICA_PORT, true, &options(&REPLICA))?;
-    let result = replicate(&primary, engine, &replica).with_context(|| format!("from {engine}"));
+    let result = replicate(&primary, engine, &replica).with_context(|| format!("from {engine}, format {format}"));
     if result.is_err() {
         println!("log of the replica:\n{}", replica.log_tail());
     }
@@ -71,7 +81,9 @@ fn replicate(primary: &Server<'_>, engine: &str, replica: &Server<'_>) -> anyhow
     let theirs = same_on_both(primary, replica, &format!("CHECKSUM TABLE {BANK}; CHECK TABLE {BANK}"))?;
     let retried = execute(replica, "SHOW GLOBAL STATUS LIKE 'Slave_retried_transactions'")?;
     let transactions = SESSIONS as u64 * MOVEMENTS;
-    println!("{transactions} transactions replicated from {engine}; {}", retried.trim().replace('\t', " "));
+    let format = execute(primary, "SELECT @@binlog_format")?;
+    let (format, retried) = (format.trim(), retried.trim().replace('\t', " "));
+    println!("{transactions} transactions replicated from {engine}, format {format}; {retried}");
     println!("{}", theirs.trim());
     Ok(())
 }
