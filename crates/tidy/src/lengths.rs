@@ -57,8 +57,8 @@ pub fn comments(tree: &Tree) -> Vec<Finding> {
     .collect()
 }
 
-/// Lines of documents that are too long. Tables, blocks of code and lines that cannot be broken are
-/// left out.
+/// Lines of documents that are too long. Tables, blocks of code, pictures and lines that cannot be
+/// broken are left out.
 pub fn prose(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.of(Kind::Markdown) {
@@ -69,8 +69,8 @@ pub fn prose(tree: &Tree) -> Vec<Finding> {
             }
             let columns = line.chars().count();
             let text = line.trim_start();
-            let is_table = text.starts_with('|');
-            if columns > PROSE_COLUMNS && !is_code && !is_table && text.contains(' ') {
+            let is_table_or_picture = text.starts_with('|') || text.starts_with("![");
+            if columns > PROSE_COLUMNS && !is_code && !is_table_or_picture && text.contains(' ') {
                 found.push(Finding::new(&file.path, number, format!("{columns} columns")));
             }
         }
@@ -191,10 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn a_table_and_a_block_of_code_may_be_wide() {
+    fn a_table_a_picture_and_a_block_of_code_may_be_wide() {
         let wide = "word ".repeat(30);
-        let text = format!("| {wide} |\n```\n{wide}\n```\n{wide}\n");
+        let text = format!("| {wide} |\n```\n{wide}\n```\n![{wide}](a.png)\n{wide}\n");
         let found = prose(&Tree::of_texts(&[("a.md", &text)]));
-        assert_eq!(found.iter().map(|f| f.line).collect::<Vec<_>>(), [5]);
+        assert_eq!(found.iter().map(|f| f.line).collect::<Vec<_>>(), [6]);
     }
 }
