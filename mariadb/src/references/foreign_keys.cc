@@ -177,6 +177,13 @@ static int check_child(THD *thd, const Reference &reference, const TABLE *form)
   return 0;
 }
 
+/* Whether a reference is refused whose parent's NULL cannot come to the child. As with InnoDB: in strict
+   mode, and where nothing is said of DELETE. Else it is the row that is refused. */
+static bool brings_nulls(THD *thd, const Reference &reference)
+{
+  return thd->is_strict_mode() && reference.on_update == FK_OPTION_CASCADE && reference.on_delete == FK_OPTION_RESTRICT;
+}
+
 /* Whether the reference can lead to `parent`. */
 static int check_parent(THD *thd, const Reference &reference, const TABLE *form, const TABLE *parent)
 {
@@ -196,10 +203,10 @@ static int check_parent(THD *thd, const Reference &reference, const TABLE *form,
   }
   if (!find_columns(form, reference.columns, &fields) || !is_like(fields, key))
     return cannot_add(thd, reference, "columns have other types than those in", table_of(reference.parent));
-  for (size_t i= 0; i < fields.size(); i++)
+  for (size_t i= 0; brings_nulls(thd, reference) && i < fields.size(); i++)
   {
     // The parent's NULL would have nowhere to go.
-    if (reference.on_update == FK_OPTION_CASCADE && !fields[i]->real_maybe_null() && parent_fields[i]->real_maybe_null())
+    if (!fields[i]->real_maybe_null() && parent_fields[i]->real_maybe_null())
       return cannot_add(thd, reference, "ON UPDATE CASCADE from a column that can be NULL to one that is NOT NULL,",
                         fields[i]->field_name.str);
   }

@@ -62,10 +62,6 @@ pub const ALL: [Planted; 6] = [
     Planted {
         what: "a FOREIGN KEY brings a parent's NULL to a column that is NOT NULL",
         within: 1000,
-        plant: Plant {
-            file: "foreign_keys.cc",
-            sound: "if (reference.on_update == FK_OPTION_CASCADE && ",
-            faulty: "if (false && ",
-        },
+        plant: Plant { file: "foreign_keys.cc", sound: "return thd->is_strict_mode() && ", faulty: "return false && " },
     },
 ];

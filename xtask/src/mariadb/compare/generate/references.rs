@@ -172,9 +172,6 @@ impl Schema {
         };
         let action = |rng: &mut Rng, when: &str| match ACTIONS[rng.below(ACTIONS.len() as u64) as usize] {
             " SET NULL" if !nullable => String::new(),
-            // InnoDB accepts a column that cannot become NULL with its parent in some statements
-            // and refuses it in others.
-            " CASCADE" if when == "UPDATE" && !nullable && others != "id" => String::new(),
             // InnoDB keeps a row that refers to itself for itself.
             "" | " NO ACTION" if when == "DELETE" && child == parent => " ON DELETE CASCADE".into(),
             "" => String::new(),
