@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -183,11 +184,7 @@ impl<'c> Server<'c> {
             fs::remove_dir_all(&to)?;
         }
         fs::create_dir_all(&other.dir)?;
-        let from = self.dir.join("data");
-        if !Command::new("cp").arg("-a").arg("--reflink=auto").arg(&from).arg(&to).status()?.success() {
-            bail!("{} could not be copied", from.display());
-        }
-        Ok(())
+        copy_folder(&self.dir.join("data"), &to)
     }
 
     /// Removes everything of the server, which is not running.
@@ -337,14 +334,33 @@ impl<'c> Server<'c> {
         ]
     }
 
+    /// Puts the server's own tables into the empty data folder: copies of those that were made
+    /// first.
     fn install(&self) -> anyhow::Result<()> {
+        static MAKING: Mutex<()> = Mutex::new(());
         fs::create_dir_all(&self.dir)?;
+        let made = self.cache.root("own-tables");
+        {
+            let _guard = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+            if !made.exists() {
+                let making = self.dir.join("own-tables");
+                self.make_own_tables(&making)?;
+                // Another process may have come first.
+                if fs::rename(&making, &made).is_err() && !made.exists() {
+                    bail!("{} could not be moved to {}", making.display(), made.display());
+                }
+            }
+        }
+        copy_folder(&made, &self.data_dir())
+    }
+
+    fn make_own_tables(&self, data: &Path) -> anyhow::Result<()> {
         let output = self
             .cache
             .program("usr/bin/mariadb-install-db")
             .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
             .arg(format!("--basedir={}", self.cache.root("usr").display()))
-            .arg(format!("--datadir={}", self.dir.join("data").display()))
+            .arg(format!("--datadir={}", data.display()))
             .output()
             .context("mariadb-install-db could not be started")?;
         if !output.status.success() {
@@ -359,6 +375,13 @@ impl<'c> Server<'c> {
         command.arg("--no-defaults").arg(self.socket()).args(["-uroot", "ping"]);
         command.output().is_ok_and(|o| o.status.success())
     }
+}
+
+fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if !Command::new("cp").arg("-a").arg("--reflink=auto").arg(from).arg(to).status()?.success() {
+        bail!("{} could not be copied", from.display());
+    }
+    Ok(())
 }
 
 /// True if a process with this id exists and is not a zombie.

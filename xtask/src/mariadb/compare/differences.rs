@@ -39,6 +39,12 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if alters && matches!(codes, [1452, 1062]) {
         return same("a copy looks at unique keys after foreign keys");
     }
+    if sql.starts_with("CHECK TABLE") && mentions_row(theirs, "Corrupt") && !mentions_row(ours, "Corrupt") {
+        return parts("InnoDB has damaged its own table");
+    }
+    if codes == [0, 0] && mentions(theirs, "Warning 1032") && ours.warnings.is_empty() {
+        return parts("InnoDB has lost the row of a sequence");
+    }
     if codes[0] == 1412 && matches!(codes[1], 1412 | 159) {
         return same("what is said beside the error of a snapshot that is too old");
     }
@@ -74,6 +80,11 @@ fn mentions(answer: &Answer, words: &str) -> bool {
     answer.warnings.iter().any(|warning| warning.contains(words))
 }
 
+/// Whether the word stands in a row.
+fn mentions_row(answer: &Answer, word: &str) -> bool {
+    matches!(&answer.outcome, Outcome::Rows(rows) if rows.iter().flatten().any(|value| value == word))
+}
+
 /// Whether it is known why only one engine lets a statement wait.
 pub fn of_waits(
     sql: &str,
@@ -85,6 +96,9 @@ pub fn of_waits(
     if !ours_waits && gap_is_waited_for(innodb) {
         return Some("InnoDB locks gaps up to the next row, this engine what was read");
     }
+    if !ours_waits && meanings.in_transactions().any(|sql| sql.starts_with("HANDLER")) && has_partitions(innodb) {
+        return Some("HANDLER on a table of InnoDB that has partitions locks the rows that it reads");
+    }
     if ["ALTER TABLE", "OPTIMIZE", "CREATE"].iter().any(|verb| sql.starts_with(verb)) {
         return Some(
             "a copy waits for the sessions that have the table or its rows, a change in place for others at another time",
@@ -95,6 +109,15 @@ pub fn of_waits(
         return Some("InnoDB keeps a table by locks of its rows, this engine a parent by its children");
     }
     plans_differ(meanings, holdfast, innodb).then_some("other plans lock other rows")
+}
+
+fn has_partitions(side: &mut Side) -> bool {
+    let schema = super::script::schema(side.engine);
+    let partitioned = format!(
+        "SELECT COUNT(*) FROM information_schema.tables \
+         WHERE table_schema = '{schema}' AND create_options LIKE '%partitioned%'"
+    );
+    matches!(side.look(&partitioned).outcome, Outcome::Rows(rows) if rows.first().is_some_and(|row| row[0] != "0"))
 }
 
 fn gap_is_waited_for(innodb: &mut Side) -> bool {

@@ -10,6 +10,7 @@ mod answer;
 mod differences;
 mod generate;
 mod judge;
+mod lanes;
 mod meaning;
 mod plants;
 mod play;
@@ -21,34 +22,20 @@ mod tokens;
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
-use holdfast_server::server::SOCKET_ONLY;
-use holdfast_server::{Cache, Profile, Server, build_as, build_planted};
+use holdfast_server::{Cache, Profile, build_as, build_planted};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use self::generate::scenario;
 use self::judge::{Class, Difference};
+use self::lanes::{Lanes, Played};
 use self::plants::Planted;
 use self::play::{Ending, Stage};
 use self::script::Step;
 use super::pairs::Engine;
-
-const OPTIONS: [&str; 11] = [
-    // What is committed survives the end of the server, which is all that is asked of it here.
-    "--holdfast-flush-log-at-trx-commit=2",
-    "--innodb-flush-log-at-trx-commit=2",
-    "--innodb-flush-method=nosync",
-    "--innodb-buffer-pool-size=32M",
-    "--holdfast-buffer-pool-size=32M",
-    "--skip-sync-frm",
-    "--aria-pagecache-buffer-size=8M",
-    "--performance-schema=off",
-    "--character-set-server=utf8mb4",
-    "--query-cache-type=0",
-    "--innodb-stats-auto-recalc=on",
-];
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -70,16 +57,33 @@ pub struct Options {
     /// Plant faults in the engine's shim, one after the other, and see that each is found
     #[arg(long)]
     plants: bool,
+    /// So many scenarios at once, each on a server of its own; by default twice as many as there
+    /// are processors
+    #[arg(long)]
+    lanes: Option<usize>,
+}
+
+impl Options {
+    fn of(scenarios: u64) -> Options {
+        Options { scenarios, seed: 1, first: 0, minutes: None, go_on: false, plants: false, lanes: None }
+    }
+
+    /// The scenarios `numbers`, counted from the first one on.
+    fn lanes<'a>(&self, cache: &'a Cache, numbers: Range<u64>) -> Lanes<'a> {
+        let count = self.lanes.unwrap_or_else(|| 2 * available_parallelism().map_or(1, usize::from)).max(1);
+        let numbers = self.first + numbers.start..self.first.saturating_add(numbers.end);
+        Lanes { cache, seed: self.seed, numbers, until: None, count }
+    }
 }
 
 /// As much of it as takes half a minute.
 pub fn short(cache: &Cache) -> anyhow::Result<()> {
-    run(cache, &Options { scenarios: 30, seed: 1, first: 0, minutes: None, go_on: false, plants: false })
+    run(cache, &Options::of(30))
 }
 
 /// As much of it as the long suites have.
 pub fn long(cache: &Cache) -> anyhow::Result<()> {
-    run(cache, &Options { scenarios: 20_000, seed: 1, first: 0, minutes: None, go_on: false, plants: false })
+    run(cache, &Options::of(20_000))
 }
 
 /// Runs it with the engine as it is built already, or with faults planted in it.
@@ -108,113 +112,117 @@ fn find(cache: &Cache, options: &Options, profile: Profile, planted: &Planted) -
     bail!("{}: not found in {} scenarios of seed {}", planted.what, planted.within, options.seed)
 }
 
-/// The first of these scenarios that differs, on a server of its own.
+/// The first of these scenarios that differs.
 fn first_difference(
     cache: &Cache,
     options: &Options,
     numbers: Range<u64>,
 ) -> anyhow::Result<Option<(u64, Difference)>> {
-    let server = Server::new(cache, "compare").bound_to_us();
-    let up = |fresh| server.up(SOCKET_ONLY, fresh, &OPTIONS.map(String::from));
-    up(true)?;
-    let stage = Stage { server: &server, up: &up };
-    let mut found = None;
-    for number in numbers {
-        let (_, ending) = stage.play(&mut *scenario(options.seed, options.first + number))?;
-        if let Ending::Differs(difference) = ending {
-            found = Some((number, *difference));
-            break;
-        }
-    }
-    // A fault may have ended it.
-    let _ = server.kill();
-    Ok(found)
+    let found = Mutex::new(BTreeMap::new());
+    options.lanes(cache, numbers).play(|played| {
+        let Ending::Differs(difference) = played.ending else { return Ok(true) };
+        locked(&found).insert(played.number - options.first, *difference);
+        Ok(false)
+    })?;
+    Ok(locked(&found).pop_first())
 }
 
-/// Runs it; stops the server again.
+/// What another lane was at when it panicked is counted, too.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Plays them, and tells how they ended.
 fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
-    let server = Server::new(cache, "compare").bound_to_us();
-    let up = |fresh| server.up(SOCKET_ONLY, fresh, &OPTIONS.map(String::from));
-    up(true)?;
-    let result = Run { stage: Stage { server: &server, up: &up }, options, counts: BTreeMap::new(), found: 0 }.all();
-    match &result {
-        Ok(()) => server.down()?,
-        Err(_) => println!("log of the server:\n{}", server.log_tail()),
+    let begun = Instant::now();
+    let limit = options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
+    let count = if limit.is_some() { u64::MAX } else { options.scenarios };
+    let bar = progress(limit.is_none().then_some(count))?;
+    let run = Run { options, begun, bar, tally: Mutex::default() };
+    let lanes = Lanes { until: limit.map(|limit| begun + limit), ..options.lanes(cache, 0..count) };
+    lanes.play(|played| run.told(played))?;
+    run.bar.finish_and_clear();
+    let tally = locked(&run.tally);
+    for (what, times) in &tally.counts {
+        println!("{times:>8} {what}");
     }
-    result
+    let minutes = begun.elapsed().as_secs_f64() / 60.0;
+    println!(
+        "{} scenarios of seed {} from {} on, {} statements, {:.0} scenarios a minute",
+        tally.done,
+        options.seed,
+        options.first,
+        tally.statements,
+        tally.done as f64 / minutes
+    );
+    match tally.found {
+        0 => Ok(()),
+        found => bail!("{found} scenarios differ"),
+    }
 }
 
-struct Run<'a, 's, 'c> {
-    stage: Stage<'s, 'c>,
-    options: &'a Options,
+/// What is known of the scenarios so far.
+#[derive(Default)]
+struct Tally {
     /// How often scenarios ended in which way.
     counts: BTreeMap<String, u64>,
+    done: u64,
+    statements: u64,
     found: u64,
+    /// When that was last told.
+    told: Option<Instant>,
 }
 
-impl Run<'_, '_, '_> {
-    fn all(mut self) -> anyhow::Result<()> {
-        let begun = Instant::now();
-        let limit = self.options.minutes.map(|minutes| Duration::from_secs_f64(60.0 * minutes));
-        let count = if limit.is_some() { u64::MAX } else { self.options.scenarios };
-        let bar = progress(limit.is_none().then_some(count))?;
-        let (mut done, mut statements, mut told) = (0, 0, Instant::now());
-        while done < count && limit.is_none_or(|limit| begun.elapsed() < limit) {
-            let number = self.options.first + done;
-            statements += self.scenario(number)?;
-            done += 1;
-            bar.inc(1);
-            if bar.is_hidden() && told.elapsed() > Duration::from_secs(20) {
-                told = Instant::now();
-                println!("{done} scenarios, {statements} statements, {:.0?}", begun.elapsed());
-            }
-        }
-        bar.finish_and_clear();
-        for (what, times) in &self.counts {
-            println!("{times:>8} {what}");
-        }
-        let minutes = begun.elapsed().as_secs_f64() / 60.0;
-        println!(
-            "{done} scenarios of seed {} from {} on, {statements} statements, {:.0} scenarios a minute",
-            self.options.seed,
-            self.options.first,
-            done as f64 / minutes
-        );
-        if self.found > 0 {
-            bail!("{} scenarios differ", self.found);
-        }
-        Ok(())
-    }
+struct Run<'a> {
+    options: &'a Options,
+    begun: Instant,
+    bar: ProgressBar,
+    tally: Mutex<Tally>,
+}
 
-    /// How many steps it had.
-    fn scenario(&mut self, number: u64) -> anyhow::Result<u64> {
-        let (steps, ending) = self.stage.play(&mut *scenario(self.options.seed, number))?;
-        let count = steps.len() as u64;
-        let what = match ending {
-            Ending::Same => "the same to the end".to_owned(),
-            Ending::Parted(reason) => format!("the same until: {reason}"),
-            Ending::Differs(difference) => self.differs(number, steps, *difference)?,
+impl Run<'_> {
+    /// Counts a scenario. False if there are to be no more.
+    fn told(&self, played: Played<'_, '_, '_>) -> anyhow::Result<bool> {
+        let (what, differs) = match &played.ending {
+            Ending::Same => ("the same to the end".to_owned(), false),
+            Ending::Parted(reason) => (format!("the same until: {reason}"), false),
+            Ending::Differs(difference) => (format!("DIFFERENT: {:?}", difference.class), true),
         };
-        *self.counts.entry(what).or_default() += 1;
-        Ok(count)
+        let mut tally = locked(&self.tally);
+        *tally.counts.entry(what).or_default() += 1;
+        tally.done += 1;
+        tally.statements += played.steps.len() as u64;
+        tally.found += u64::from(differs);
+        let is_first = tally.found == 1;
+        self.bar.inc(1);
+        if self.bar.is_hidden() && tally.told.unwrap_or(self.begun).elapsed() > Duration::from_secs(20) {
+            tally.told = Some(Instant::now());
+            println!("{} scenarios, {} statements, {:.0?}", tally.done, tally.statements, self.begun.elapsed());
+        }
+        drop(tally);
+        let Ending::Differs(difference) = played.ending else { return Ok(true) };
+        self.show(played.stage, played.number, &difference);
+        if is_first && !self.options.go_on {
+            self.shrink(played.stage, played.steps, *difference)?;
+        }
+        Ok(self.options.go_on)
     }
 
-    fn differs(&mut self, number: u64, steps: Vec<Step>, difference: Difference) -> anyhow::Result<String> {
-        self.found += 1;
-        let kind = format!("DIFFERENT: {:?}", difference.class);
-        let repeat = format!("cargo xtask mariadb compare 1 --seed {} --first {number}", self.options.seed);
+    /// The difference as it is, and the line that repeats it.
+    fn show(&self, stage: &Stage<'_, '_>, number: u64, difference: &Difference) {
         if difference.class == Class::Lost {
-            println!("the server is gone; its log:\n{}", self.stage.server.log_tail());
+            println!("the server is gone; its log:\n{}", stage.server.log_tail());
         }
-        if self.options.go_on {
-            println!(
-                "{kind}: {repeat}\n  {}\n--- Holdfast\n{}--- InnoDB\n{}",
-                difference.question, difference.ours, difference.theirs
-            );
-            return Ok(kind);
-        }
-        println!("scenario {number} differs ({:?}) in `{}`; it is made smaller", difference.class, difference.question);
-        let (mut steps, difference) = shrink::shrink(&self.stage, steps, difference)?;
+        println!(
+            "DIFFERENT: {:?}: cargo xtask mariadb compare 1 --seed {} --first {number}\n  {}\n--- Holdfast\n{}--- InnoDB\n{}",
+            difference.class, self.options.seed, difference.question, difference.ours, difference.theirs
+        );
+    }
+
+    /// Makes it smaller and prints it as scripts.
+    fn shrink(&self, stage: &Stage<'_, '_>, steps: Vec<Step>, difference: Difference) -> anyhow::Result<()> {
+        println!("it is made smaller");
+        let (mut steps, difference) = shrink::shrink(stage, steps, difference)?;
         let asks = |step: &Step| matches!(step, Step::Say(statement) if statement.sql == difference.question);
         if !steps.last().is_some_and(asks) {
             steps.push(Step::say(0, &difference.question));
@@ -223,7 +231,7 @@ impl Run<'_, '_, '_> {
             println!("\n---- for a client, {}:\n{}", engine.name(), script::text(&steps, engine));
         }
         println!("\n---- Holdfast answers\n{}---- InnoDB answers\n{}", difference.ours, difference.theirs);
-        bail!("the engines differ; `{repeat}` repeats it");
+        Ok(())
     }
 }
 

@@ -67,6 +67,7 @@ impl Stage<'_, '_> {
             sessions,
             said: vec![None; sessions],
             meanings: Meanings::new(sessions),
+            ran_together: false,
             steps: Vec::new(),
         };
         let ending = play.run(source)?;
@@ -81,6 +82,8 @@ struct Play<'p, 's, 'c> {
     /// What each session has said last.
     said: Vec<Option<Statement>>,
     meanings: Meanings,
+    /// Two statements ran at the same time: nothing says which of them came first.
+    ran_together: bool,
     steps: Vec<Step>,
 }
 
@@ -156,6 +159,7 @@ impl Play<'_, '_, '_> {
                 ));
             }
         };
+        self.ran_together |= self.run_together(&ours) || self.run_together(&theirs);
         for ((session, ours), (_, theirs)) in ours.iter().zip(&theirs) {
             let statement = self.said[*session].clone().context("a session answers that was not asked")?;
             match (ours, theirs) {
@@ -174,11 +178,23 @@ impl Play<'_, '_, '_> {
         Ok(Ending::Same)
     }
 
+    /// Whether two of the statements that have ended ran at the same time: those that one statement
+    /// let go, and one that lets others go before it is carried out itself, as all do that commit
+    /// first or have to close a HANDLER.
+    fn run_together(&self, stands: &[(usize, Stand)]) -> bool {
+        let ended = stands.iter().filter(|(_, stand)| matches!(stand, Stand::Answered(_)));
+        let ends = |session: usize| self.said[session].as_ref().is_some_and(|said| ends_transaction(&said.sql));
+        ended.filter(|(session, _)| !ends(*session)).count() > 1
+    }
+
     fn answered(&mut self, statement: &Statement, ours: &Answer, theirs: &Answer) -> anyhow::Result<Ending> {
         let meant = self.meanings.of(statement);
         let Some((class, shown)) = judge(&meant, ours, theirs) else { return Ok(Ending::Same) };
         if [ours.code(), theirs.code()].contains(&1213) {
             return self.part("which session is the victim of a deadlock");
+        }
+        if self.ran_together && !matches!(class, Class::Lost | Class::Table("CHECK TABLE")) {
+            return self.part("two statements ran at the same time");
         }
         let session = statement.session;
         if self.meanings.reads_uncommitted(session) && self.sides[1].others_have_changes(session) {
@@ -200,6 +216,9 @@ impl Play<'_, '_, '_> {
         };
         if [ours, theirs].iter().any(|stand| matches!(stand, Stand::Answered(answer) if answer.code() == 1213)) {
             return self.part("which session is the victim of a deadlock");
+        }
+        if self.ran_together && !matches!(ours, Stand::Hangs) {
+            return self.part("two statements ran at the same time");
         }
         if ours == &Stand::Answered(lost(ours)) || matches!(ours, Stand::Hangs) || matches!(theirs, Stand::Hangs) {
             return Ok(self.differ(&statement.sql, Class::Hangs, &show(ours), &show(theirs)));
@@ -297,6 +316,12 @@ impl Play<'_, '_, '_> {
             ending => Err(ending),
         })
     }
+}
+
+/// Whether the statement does nothing but end a transaction, or a part of it.
+fn ends_transaction(sql: &str) -> bool {
+    let is_xa = sql.starts_with("XA COMMIT") || sql.starts_with("XA ROLLBACK");
+    is_xa || sql == "COMMIT" || sql.starts_with("ROLLBACK")
 }
 
 /// The answer of a connection that is gone, if this is one.
