@@ -54,6 +54,16 @@ macro_rules! planted {
             false
         }
     }};
+    // Stands still for so long where the fault is planted: it widens a window that is a few points
+    // of the scheduler wide.
+    ($name:literal, pause = $millis:literal) => {{
+        let planted = $crate::planted!($name);
+        #[cfg(sim)]
+        if planted {
+            $crate::thread::sleep(::std::time::Duration::from_millis($millis));
+        }
+        planted
+    }};
 }
 
 /// True if the environment variable `HOLDFAST_PLANTED` names the fault. It is read once.

@@ -73,7 +73,10 @@ impl Tree {
         let slot = usize::from(level > 0);
         let key = if node.count().is_some_and(|count| count > slot) { node.key(slot) } else { None };
         drop(page);
-        let Some(key) = key else { return self.search_parent(no, level, acc) };
+        let Some(key) = key else {
+            let stays = holdfast_base::planted!("nodes-without-a-key-stay");
+            return if stays { Ok(None) } else { self.search_parent(no, level, acc) };
+        };
         let path = self.path(&key, level, acc)?;
         if path.root_level() <= level || path.at(level).no != no {
             return Ok(None);

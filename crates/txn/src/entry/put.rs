@@ -77,10 +77,20 @@ impl Txn {
     /// was given out before the page was free, so the new one is greater, and the greatest id on
     /// the pages of the undo space never falls.
     fn begin_log(&mut self, acc: &Access<'_>) -> Result<UndoLog> {
-        debug_assert_eq!(self.id, TxnId::NONE, "a transaction has one log");
+        let early = holdfast_base::planted!("id-before-its-page").then(|| self.early_id());
+        debug_assert!(early.is_some() || self.id == TxnId::NONE, "a transaction has one log");
         let page = self.system.undo.take_page(acc)?;
-        self.id = self.system.new_txn_id(self.owner());
+        self.id = early.unwrap_or_else(|| self.system.new_txn_id(self.owner()));
         Ok(UndoLog::new(&self.system.undo, self.id, page))
+    }
+
+    /// A planted fault: others commit and are purged before the page is taken.
+    fn early_id(&mut self) -> TxnId {
+        if self.id == TxnId::NONE {
+            self.id = self.system.new_txn_id(self.owner());
+            let _ = holdfast_base::planted!("id-before-its-page", pause = 300);
+        }
+        self.id
     }
 
     /// What forbids to put a version, asked under the latch of the leaf.
