@@ -5,7 +5,8 @@
 //! *unused*: their pages belong to no table. Then their trees are made, and the caller fills them.
 //! Rows do not change meanwhile, or the transactions that change them note it in
 //! [deltas](crate::delta). The transaction that alters a table is among its writers, so that the
-//! table is neither dropped nor compacted.
+//! table is not dropped, and until the change is made or given up a compaction takes no page for
+//! lost.
 //!
 //! **Commit.** Writers are kept out, and what the deltas say is put into the new indexes. One
 //! transaction, for all tables that change together, replaces their records, removes the notes of
@@ -36,7 +37,7 @@ use crate::schema::catalog::{IndexRecord, NextIds, TableRecord, Unused};
 use crate::schema::handle::{Entered, TableHandle};
 use crate::schema::store;
 use crate::schema::store::TableStore;
-use crate::schema::table_file::Closed;
+use crate::schema::table_file::{Building, Closed};
 use crate::{Error, Result};
 
 /// An index that no table has yet.
@@ -55,6 +56,8 @@ pub(crate) struct Alteration {
     pub refused: Option<(u32, Refused)>,
     /// Given up when the table is to change.
     entered: Option<Entered>,
+    /// From before there are pages of new indexes until the table has them, or they are free.
+    _building: Building,
 }
 
 /// What a table becomes.
@@ -93,7 +96,7 @@ pub(crate) fn begin(
     }
     // The lock of the catalog keeps the table from now on.
     drop(closed);
-    let entered = Some(table.enter()?);
+    let (entered, building) = (Some(table.enter()?), table.store.file.build());
     let count = if with_deltas { 2 * add.len() } else { add.len() };
     let behind = numbers_left(next.index.checked_add(count as u32))?;
     let ids: Vec<IndexId> = (next.index..behind).map(IndexId).collect();
@@ -124,7 +127,7 @@ pub(crate) fn begin(
         NewIndex { record, index }
     };
     let added = add.iter().zip(made).map(|(add, index)| record(add, index)).collect();
-    Ok(Alteration { table, added, deltas, refused: None, entered })
+    Ok(Alteration { table, added, deltas, refused: None, entered, _building: building })
 }
 
 /// Refuses a table whose indexes are being changed.

@@ -2,10 +2,10 @@
 //!
 //! First what a crash lost is freed: pages of large values that nothing leads to, since the crash
 //! came between writing them and writing the row, or between forgetting them and freeing them. Only
-//! the newest rows can be asked, so that is done while no old version is kept and no transaction
-//! has written to the table from before the walk over the trees until after the walk over the
-//! bitmaps, since a writer allocates pages before anything leads to them; otherwise it is left for
-//! another time. What nothing leads to then, nothing can lead to later.
+//! the newest rows can be asked, so that is done while no old version is kept, and nothing has
+//! written to the table, loaded it or built an index of it from before the walk over the trees
+//! until after the walk over the bitmaps, since pages are allocated before anything leads to them;
+//! otherwise it is left for another time. What nothing leads to then, nothing can lead to later.
 //!
 //! Table by table: the last node of the file is moved into the first free page, by one
 //! mini-transaction each, until the last page cannot be moved (a root, or a part of a large value)
@@ -112,9 +112,12 @@ fn reclaim(instance: &Instance, table: &TableHandle, space: &SpaceFile, access: 
     if !sound {
         return Ok(0);
     }
-    let early = holdfast_base::planted!("new-pages-count-as-lost") && gate.quiet() == Some(entered);
+    // The pause stands for a look at the bitmaps of a large file.
+    let early = holdfast_base::planted!("new-pages-count-as-lost")
+        && gate.quiet() == Some(entered)
+        && holdfast_base::planted!("new-pages-count-as-lost", pause = 20);
     let lost = space.unreached(&reached, access)?;
-    // A writer that came meanwhile has allocated pages that nothing leads to yet.
+    // What came meanwhile has allocated pages that nothing leads to yet.
     if !early && gate.quiet() != Some(entered) {
         return Ok(0);
     }

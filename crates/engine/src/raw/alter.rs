@@ -51,8 +51,7 @@ impl RawDatabase {
         let add: Vec<_> = add.iter().map(|(name, unique)| (*name, KEY_TYPE, *unique)).collect();
         let alteration = crate::ddl::alter::begin(&instance, name, &add, with_deltas, wait)?;
         let indexes: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
-        let lifetime = alteration.table.store.file.lifetime;
-        let load = RawLoad::of(&instance, &indexes, lifetime, false)?;
+        let load = RawLoad::of(&instance, &indexes, &alteration.table.store.file, false)?;
         Ok(RawAlter { instance, alteration, load, outcome: None, failed: false, done: false, duplicate: None })
     }
 

@@ -13,12 +13,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use holdfast_pool::AccessKind;
-use holdfast_tree::Lifetime;
 use holdfast_txn::{NewValue, SuspendedLoader, TableIndex, TxnOptions};
 
 use super::RawTable;
 use crate::instance::Instance;
 use crate::schema::store;
+use crate::schema::table_file::{Building, TableFile};
 use crate::{Error, Result};
 
 /// Bytes of entries that are collected for all indexes together before they are sorted.
@@ -117,8 +117,9 @@ pub struct Duplicate {
 pub struct RawLoad {
     instance: Arc<Instance>,
     indexes: Vec<IndexLoad>,
-    /// Of the table.
-    lifetime: Lifetime,
+    file: Arc<TableFile>,
+    /// Nothing leads to the pages of a tree that is not complete.
+    _building: Building,
     /// The first index gets rows, mostly in their order.
     has_rows: bool,
     /// [`COLLECT_BYTES`]; tests have less.
@@ -133,7 +134,7 @@ impl RawLoad {
     /// [`Error::InvalidArgument`] if it is not empty; those of reading pages.
     pub fn new(table: &RawTable) -> Result<RawLoad> {
         let store = &table.handle.store;
-        RawLoad::of(&table.instance, store.indexes()?, store.file.lifetime, true)
+        RawLoad::of(&table.instance, store.indexes()?, &store.file, true)
     }
 
     /// Begins to fill `indexes` of a table, which are empty and known to the caller alone; the
@@ -141,10 +142,11 @@ impl RawLoad {
     pub(super) fn of(
         instance: &Arc<Instance>,
         indexes: &[Arc<TableIndex>],
-        lifetime: Lifetime,
+        file: &Arc<TableFile>,
         has_rows: bool,
     ) -> Result<RawLoad> {
-        let instance = Arc::clone(instance);
+        let building = file.build();
+        let (instance, file) = (Arc::clone(instance), Arc::clone(file));
         let access = instance.pool().access(AccessKind::Point);
         let begin = |index: &Arc<TableIndex>| {
             let loader = Some(index.loader(&access)?.suspend());
@@ -152,7 +154,8 @@ impl RawLoad {
         };
         let indexes = indexes.iter().map(begin).collect::<Result<Vec<_>>>()?;
         drop(access);
-        Ok(RawLoad { instance, indexes, lifetime, has_rows, collect_bytes: COLLECT_BYTES, duplicate: None })
+        let (collect_bytes, duplicate) = (COLLECT_BYTES, None);
+        Ok(RawLoad { instance, indexes, file, _building: building, has_rows, collect_bytes, duplicate })
     }
 
     /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or
@@ -194,7 +197,7 @@ impl RawLoad {
     pub fn finish(&mut self) -> Result<()> {
         self.empty_all()?;
         self.attach_all()?;
-        store::begin_now(&self.instance.txns, self.lifetime, self.indexes.iter().map(|load| &load.index));
+        store::begin_now(&self.instance.txns, self.file.lifetime, self.indexes.iter().map(|load| &load.index));
         Ok(())
     }
 
