@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use holdfast_base::HashMap;
 use holdfast_base::blocking::Mutex;
+use holdfast_base::page::PageHeader;
 use holdfast_base::thread::{self, JoinHandle};
 use holdfast_base::{Error, Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::File;
@@ -94,13 +95,35 @@ impl Pool {
     /// # Errors
     /// [`Error::InvalidArgument`] if a space of this number is open.
     pub fn open_space(&self, id: SpaceId, file: Arc<dyn File>) -> Result<Arc<Space>> {
-        let space = Arc::new(Space::new(id, file));
+        self.enter(Space::new(id, file))
+    }
+
+    /// As [`Pool::open_space`], for pages that were written under another log than the pool's: they
+    /// may be newer than its end.
+    ///
+    /// # Errors
+    /// As [`Pool::open_space`].
+    pub fn open_space_of_another_log(&self, id: SpaceId, file: Arc<dyn File>) -> Result<Arc<Space>> {
+        self.enter(Space::of_another_log(id, file))
+    }
+
+    fn enter(&self, space: Space) -> Result<Arc<Space>> {
+        let (id, space) = (space.id(), Arc::new(space));
         let mut spaces = self.core.spaces_mut();
         if spaces.contains_key(&id) {
             return Err(Error::invalid(format!("space {id} is open already")));
         }
         spaces.insert(id, space.clone());
         Ok(space)
+    }
+
+    /// Checks that `page`, as read from the file of the space, is what was written there: checksum,
+    /// address, known type, and an LSN that the log has. Returns its header.
+    ///
+    /// # Errors
+    /// [`Error::DamagedPage`] with what does not fit.
+    pub fn check_page(&self, space: &Space, page: &[u8], no: PageNo) -> Result<PageHeader> {
+        self.core.check_page(space, page, no)
     }
 
     /// Takes all pages of a space out of the pool and forgets it. Waits for the guards that others

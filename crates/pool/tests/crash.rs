@@ -104,7 +104,8 @@ fn redo(pool: &Pool, space: &Space, payload: &[u8], end: Lsn, start: Lsn) -> Res
 fn recover(disk: &Arc<dyn Disk>) -> Result<(Life, Lsn)> {
     let metrics = Metrics::new();
     let (wal, mut recovery) = Wal::open(disk.clone(), UUID, wal_config(), metrics.clone())?;
-    let torn = restore_torn_pages(&**disk, PAGE, recovery.checkpoint_lsn(), &mut |id| {
+    let log = recovery.checkpoint_lsn()..recovery.end_lsn();
+    let torn = restore_torn_pages(&**disk, PAGE, log, &mut |id| {
         let name = file_name(id);
         if !disk.exists(&name)? {
             return Ok(None);

@@ -35,7 +35,8 @@ fn update_all(bed: &Bed, n: u32, value: u64) {
 fn recovered(bed: &Bed, no: u32) -> u64 {
     let (_, mut recovery) = Wal::open(bed.disk.clone(), UUID, wal_config(), Metrics::new()).unwrap();
     let file = bed.space.file().clone();
-    restore_torn_pages(&*bed.disk, PAGE, recovery.checkpoint_lsn(), &mut |_| Ok(Some(file.clone()))).unwrap();
+    let log = recovery.checkpoint_lsn()..recovery.end_lsn();
+    restore_torn_pages(&*bed.disk, PAGE, log, &mut |_| Ok(Some(file.clone()))).unwrap();
     let id = PageId::new(bed.space.id(), holdfast_base::PageNo(no));
     let mut bytes = vec![0; PAGE];
     file.read_at(u64::from(no) * PAGE as u64, &mut bytes).unwrap();

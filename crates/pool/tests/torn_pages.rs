@@ -3,17 +3,22 @@
 
 mod common;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use common::{Bed, PAGE, open_space, value};
-use holdfast_base::{SpaceId, page};
+use holdfast_base::{Lsn, SpaceId, page};
 use holdfast_io::{Fault, FaultDisk, FaultKind, FaultOp, MemoryDisk};
 use holdfast_metrics::Counter;
 use holdfast_pool::{DoubleWrite, PoolConfig, Space, restore_torn_pages};
 
+fn log(bed: &Bed) -> Range<Lsn> {
+    bed.wal.checkpoint_lsn()..bed.wal.end_lsn()
+}
+
 fn restore(bed: &Bed) -> Vec<u32> {
     let own = |id| Ok((id == bed.space.id()).then(|| bed.space.file().clone()));
-    let report = restore_torn_pages(&*bed.disk, PAGE, bed.wal.checkpoint_lsn(), &mut { own }).unwrap();
+    let report = restore_torn_pages(&*bed.disk, PAGE, log(bed), &mut { own }).unwrap();
     report.restored.iter().map(|id| id.no.0).collect()
 }
 
@@ -59,7 +64,7 @@ fn torn_images_and_dropped_spaces_are_passed_over() {
         copies.write_at(slot * PAGE as u64 + 2048, &[0xee; 512]).unwrap();
     }
     assert_eq!(restore(&bed), [0; 0], "no good image is left");
-    let report = restore_torn_pages(&*bed.disk, PAGE, bed.wal.checkpoint_lsn(), &mut |_| Ok(None)).unwrap();
+    let report = restore_torn_pages(&*bed.disk, PAGE, log(&bed), &mut |_| Ok(None)).unwrap();
     assert!(report.restored.is_empty());
 }
 
@@ -129,8 +134,7 @@ fn a_stale_image_replaces_nothing() {
     tear(&bed, 3);
     let before = home(&bed, 3);
     let file = bed.space.file().clone();
-    let report =
-        restore_torn_pages(&*bed.disk, PAGE, bed.wal.checkpoint_lsn(), &mut |_| Ok(Some(file.clone()))).unwrap();
+    let report = restore_torn_pages(&*bed.disk, PAGE, log(&bed), &mut |_| Ok(Some(file.clone()))).unwrap();
     assert!(report.restored.is_empty());
     assert_eq!(report.stale.iter().map(|id| id.no.0).collect::<Vec<_>>(), [3]);
     assert_eq!(home(&bed, 3), before);

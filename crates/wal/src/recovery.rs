@@ -91,6 +91,7 @@ impl Wal {
         reader.rewind(end.lsn.0);
         metrics.set(Gauge::RecoveryProgress, reader.progress().total);
         let wal = Wal::assemble(sizes, config, file, segments, metrics);
+        wal.ends_at(end.lsn.0);
         Ok((wal.clone(), Recovery { wal, reader, end }))
     }
 }

@@ -297,7 +297,7 @@ impl<'a> Backup<'a> {
     /// Makes sure that `bytes` are a whole page, one way or another, unless it is free.
     fn check_page(&self, space: &SpaceFile, id: PageId, bytes: &mut [u8]) -> Result<()> {
         for _ in 0..READ_ATTEMPTS {
-            if page::check(bytes, id).is_ok() {
+            if self.instance.pool().check_page(space.space(), bytes, id.no).is_ok() {
                 return Ok(());
             }
             space.space().file().read_at(u64::from(id.no.0) * bytes.len() as u64, bytes)?;

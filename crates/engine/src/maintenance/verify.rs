@@ -18,10 +18,10 @@
 use std::sync::Arc;
 
 use holdfast_base::HashSet;
-use holdfast_base::{PageId, PageNo, page};
+use holdfast_base::PageNo;
 use holdfast_io::AlignedBuf;
 use holdfast_metrics::local;
-use holdfast_pool::{Access, AccessKind};
+use holdfast_pool::{Access, AccessKind, Space};
 use holdfast_tree::{PageSet, Severity, SpaceFile};
 use holdfast_txn::{TableIndex, TxnSystem};
 
@@ -285,7 +285,7 @@ impl Run<'_> {
             }
             for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
                 let no = PageNo((at / page_size as u64) as u32 + i as u32);
-                if let Some(error) = recheck(file.as_ref(), PageId::new(space.id(), no), bytes)?
+                if let Some(error) = self.recheck(space.space(), no, bytes)?
                     && space.is_allocated(no, &self.instance.pool().access(AccessKind::Maintenance)).unwrap_or(true)
                 {
                     self.find(name, error);
@@ -297,6 +297,26 @@ impl Run<'_> {
             self.at.pages_total = self.at.pages_total.max(self.at.pages_done);
             (self.progress)(&self.at);
         }
+    }
+
+    /// What is wrong with page `no`, whose bytes were read into `bytes`; reads it again before it
+    /// says so.
+    fn recheck(&self, space: &Space, no: PageNo, bytes: &mut [u8]) -> Result<Option<Error>> {
+        let file = space.file();
+        let mut wrong = None;
+        for _ in 0..READ_ATTEMPTS {
+            match self.instance.pool().check_page(space, bytes, no) {
+                Ok(_) => return Ok(None),
+                Err(error) => wrong = Some(error),
+            }
+            holdfast_base::thread::yield_now();
+            if let Err(error) = file.read_at(u64::from(no.0) * bytes.len() as u64, bytes) {
+                // It was cut meanwhile.
+                let end = (u64::from(no.0) + 1) * bytes.len() as u64;
+                return if file.len()? < end { Ok(None) } else { Err(error) };
+            }
+        }
+        Ok(wrong)
     }
 
     /// Step 2: what leads from page to page, and the allocation.
@@ -423,25 +443,6 @@ fn differ(transaction: &Transaction, table: &TableHandle, specs: &[Arc<IndexSpec
         }
     }
     Ok(false)
-}
-
-/// What is wrong with the page `id`, whose bytes were read into `bytes`; reads it again before it
-/// says so.
-fn recheck(file: &dyn holdfast_io::File, id: PageId, bytes: &mut [u8]) -> Result<Option<Error>> {
-    let mut wrong = None;
-    for _ in 0..READ_ATTEMPTS {
-        match page::check(bytes, id) {
-            Ok(_) => return Ok(None),
-            Err(error) => wrong = Some(error),
-        }
-        holdfast_base::thread::yield_now();
-        if let Err(error) = file.read_at(u64::from(id.no.0) * bytes.len() as u64, bytes) {
-            // It was cut meanwhile.
-            let end = (u64::from(id.no.0) + 1) * bytes.len() as u64;
-            return if file.len()? < end { Ok(None) } else { Err(error) };
-        }
-    }
-    Ok(wrong)
 }
 
 /// What one look at a space has shown.

@@ -71,8 +71,8 @@ fn open_on(environment: Environment) -> Result<Arc<Instance>> {
     let wal_config = environment.wal_config(page_size);
     let metrics = Arc::clone(&environment.metrics);
     let (wal, recovery) = Wal::open(Arc::clone(disk), meta.uuid, wal_config.clone(), metrics)?;
-    let torn =
-        restore_torn_pages(&**disk, page_size, recovery.checkpoint_lsn(), &mut |id| data_file(&**disk, &meta, id))?;
+    let log = recovery.checkpoint_lsn()..recovery.end_lsn();
+    let torn = restore_torn_pages(&**disk, page_size, log, &mut |id| data_file(&**disk, &meta, id))?;
     environment.metrics.add(Counter::DblwrPagesRestored, torn.restored.len() as u64);
     let store = environment.store(page_size, &wal)?;
     let open = |(id, name): (SpaceId, &str)| open_space(&**disk, &store, &meta, id, name);

@@ -12,7 +12,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use holdfast_base::page::{self, PageType};
+use holdfast_base::page::{self, PageHeader, PageType};
 use holdfast_base::{Error, PageId, PageNo, Result, latches};
 use holdfast_io::ReadAt;
 use holdfast_metrics::{Counter, Timing, WaitClass};
@@ -149,7 +149,7 @@ impl Core {
         for (no, frame, touch) in taken {
             let id = space.page_id(no);
             // One page that cannot be read must not take the others along.
-            if (all_read || self.read(space, no, frame).is_ok()) && self.is_sound(frame, id) {
+            if (all_read || self.read(space, no, frame).is_ok()) && self.is_sound(frame, space, no) {
                 self.frames.header(frame).set(READ_AHEAD);
                 self.admit(frame, id, &touch);
                 self.frames.header(frame).latch.release_exclusive(true);
@@ -274,7 +274,7 @@ impl Core {
             Err(Error::damaged_page(id, "it lies past the end of the file"))
         } else {
             // SAFETY: the caller holds the latch exclusively.
-            page::check(unsafe { self.frames.page(frame) }, id)
+            self.check_page(space, unsafe { self.frames.page(frame) }, no)
         };
         let checked = checked.and_then(|header| {
             // SAFETY: as above.
@@ -299,10 +299,22 @@ impl Core {
 
     /// True if the page just read is one to keep although no thread has asked for it: damaged and
     /// blank pages are left to the threads that ask. The caller holds the latch exclusively.
-    fn is_sound(&self, frame: u32, id: PageId) -> bool {
+    fn is_sound(&self, frame: u32, space: &Space, no: PageNo) -> bool {
         // SAFETY: as said.
         let page = unsafe { self.frames.page(frame) };
-        page::check(page, id).is_ok() && !page::is_blank(page)
+        self.check_page(space, page, no).is_ok() && !page::is_blank(page)
+    }
+
+    /// Checks that `page`, as read from the file of the space, is what was written there.
+    pub(crate) fn check_page(&self, space: &Space, page: &[u8], no: PageNo) -> Result<PageHeader> {
+        let header = page::check(page, space.page_id(no))?;
+        let end = self.wal.end_lsn();
+        if header.lsn > end && !space.is_of_another_log {
+            let what =
+                format!("its LSN is {}, and the log ends at {}: the end of the log is lost", header.lsn.0, end.0);
+            return Err(Error::damaged_page(header.id, what));
+        }
+        Ok(header)
     }
 
     fn read(&self, space: &Space, no: PageNo, frame: u32) -> Result<()> {

@@ -25,6 +25,8 @@ pub struct Space {
     pub(crate) translation: Translation,
     stats: AccessStats,
     damaged: OnceLock<Error>,
+    /// The LSNs of its pages are not of the pool's log.
+    pub(crate) is_of_another_log: bool,
     closing: AtomicBool,
 }
 
@@ -37,8 +39,14 @@ impl Space {
             translation: Translation::new(),
             stats: AccessStats::default(),
             damaged: OnceLock::new(),
+            is_of_another_log: false,
             closing: AtomicBool::new(false),
         }
+    }
+
+    /// Whose pages another log has.
+    pub(crate) fn of_another_log(id: SpaceId, file: Arc<dyn File>) -> Space {
+        Space { is_of_another_log: true, ..Space::new(id, file) }
     }
 
     /// Its number.

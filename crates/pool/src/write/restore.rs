@@ -12,10 +12,14 @@
 //! Otherwise the page stays damaged, and its readers get an error: an old image would be a silent
 //! step back in time.
 //!
+//! A page is written after its log. So an image that is newer than the end of the log proves that
+//! the log had more: it is damage, not a write that was cut off.
+//!
 //! The time that this takes is bounded: the file is read once, from its beginning to its end; of
 //! the pages whose images lie beyond the checkpoint, which redo is about to read anyway, each is
 //! looked at, and of the others those of the newest [`RECENT`] images.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use holdfast_base::HashMap;
@@ -57,15 +61,16 @@ pub struct RestoreReport {
 
 /// To be called when a database is opened, before redo and before its pool is made: replaces every
 /// page that is damaged in its file, and has a good image in the double-write file that is not
-/// stale, by that image. `checkpoint`: where redo will begin. `resolve` gives the file of a space,
-/// or `None` if the space does not exist any more.
+/// stale, by that image. `log`: from where redo will begin to where the log ends. `resolve` gives
+/// the file of a space, or `None` if the space does not exist any more.
 ///
 /// # Errors
-/// Of the reads and writes.
+/// [`Error::DamagedFile`] if an image is newer than the end of the log, before anything is changed;
+/// those of the reads and writes.
 pub fn restore_torn_pages(
     disk: &dyn Disk,
     page_size: usize,
-    checkpoint: Lsn,
+    log: Range<Lsn>,
     resolve: &mut dyn FnMut(SpaceId) -> Result<Option<Arc<dyn File>>>,
 ) -> Result<RestoreReport> {
     let mut report = RestoreReport::default();
@@ -75,6 +80,11 @@ pub fn restore_torn_pages(
     let file = disk.open(NAME, OpenOptions::new(FileKind::Data))?;
     let (images, newest) = find_images(&*file, page_size)?;
     report.images = images;
+    if let Some(newest) = newest.values().map(|image| image.lsn).max().filter(|lsn| *lsn > log.end) {
+        let what = format!("it ends at LSN {}, and a page was written at LSN {}: its end is lost", log.end.0, newest.0);
+        return Err(Error::damaged_file("the log", what));
+    }
+    let checkpoint = log.start;
     let mut image = AlignedBuf::zeroed(page_size);
     let mut home = AlignedBuf::zeroed(page_size);
     for Found { id, lsn, offset } in worth_a_look(newest, checkpoint) {

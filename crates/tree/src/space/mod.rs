@@ -127,7 +127,7 @@ impl SpaceFile {
             let _ = disk.remove(name);
             return Err(error);
         }
-        let space = SpaceFile::attach(store, id, file, 0)?;
+        let space = SpaceFile::attach(store, store.pool().open_space(id, file)?, 0);
         if lifetime == Lifetime::Temporary
             && let Err(error) = space.log_first_pages(uuid)
         {
@@ -172,16 +172,19 @@ impl SpaceFile {
             return Err(Error::damaged_file(name, "the checksum of its header does not match"));
         }
         checked?;
-        SpaceFile::attach(store, id, file, found.features.incompatible)
+        let space = store.pool().open_space(id, file)?;
+        Ok(SpaceFile::attach(store, space, found.features.incompatible))
     }
 
-    /// Opens the file `name` whatever its header says, to save what can be read of it.
+    /// Opens the file `name` whatever its header says and whatever the log of `store`,
+    /// to save what can be read of it.
     ///
     /// # Errors
     /// Failures of the disk.
     pub fn open_unchecked(store: &Arc<Store>, disk: &dyn Disk, id: SpaceId, name: &str) -> Result<Arc<SpaceFile>> {
         let file = disk.open(name, OpenOptions::new(FileKind::Data))?;
-        SpaceFile::attach(store, id, file, 0)
+        let space = store.pool().open_space_of_another_log(id, file)?;
+        Ok(SpaceFile::attach(store, space, 0))
     }
 
     /// Reads and decodes the header page of a file, which need not belong to a known database.
@@ -198,14 +201,9 @@ impl SpaceFile {
         SpaceHeader::decode(&buf).ok_or_else(|| Error::NotADatabase(file.name().to_string()))
     }
 
-    fn attach(store: &Arc<Store>, id: SpaceId, file: Arc<dyn File>, features: u32) -> Result<Arc<SpaceFile>> {
-        let space = store.pool().open_space(id, file)?;
-        Ok(Arc::new(SpaceFile {
-            store: store.clone(),
-            space,
-            rooms: Rooms::default(),
-            features: AtomicU32::new(features),
-        }))
+    fn attach(store: &Arc<Store>, space: Arc<Space>, features: u32) -> Arc<SpaceFile> {
+        let (store, rooms) = (Arc::clone(store), Rooms::default());
+        Arc::new(SpaceFile { store, space, rooms, features: AtomicU32::new(features) })
     }
 
     /// Its number.

@@ -87,7 +87,8 @@ impl Bed {
     fn open_with(disk: Arc<dyn Disk>, setup: Setup, pass_over: bool) -> Result<Bed> {
         let metrics = Metrics::new();
         let (wal, mut recovery) = Wal::open(disk.clone(), UUID, setup.wal(), metrics.clone())?;
-        restore_torn_pages(disk.as_ref(), setup.page_size, recovery.checkpoint_lsn(), &mut |id| {
+        let log = recovery.checkpoint_lsn()..recovery.end_lsn();
+        restore_torn_pages(disk.as_ref(), setup.page_size, log, &mut |id| {
             assert_eq!(id, SPACE);
             disk.open(FILE, OpenOptions::new(FileKind::Data)).map(Some)
         })?;

@@ -150,7 +150,8 @@ impl Db {
     pub fn open(disk: Arc<dyn Disk>, setup: Setup) -> Result<Db> {
         let metrics = Metrics::new();
         let (wal, mut recovery) = Wal::open(disk.clone(), UUID, Db::wal_config(&setup), metrics.clone())?;
-        restore_torn_pages(disk.as_ref(), setup.page_size, recovery.checkpoint_lsn(), &mut |id| {
+        let log = recovery.checkpoint_lsn()..recovery.end_lsn();
+        restore_torn_pages(disk.as_ref(), setup.page_size, log, &mut |id| {
             let (_, name) = FILES.iter().find(|(space, _)| *space == id).unwrap();
             disk.open(name, OpenOptions::new(FileKind::Data)).map(Some)
         })?;

@@ -85,6 +85,8 @@ pub struct Wal {
     /// The end of the log at which the next growth hook is due.
     growth_due: AtomicU64,
     checkpoint_lsn: AtomicU64,
+    /// Where recovery found the end of the log.
+    found_end: AtomicU64,
     epoch: AtomicU64,
     sizes: Arc<Sizes>,
     config: WalConfig,
@@ -166,6 +168,7 @@ impl Wal {
             mode: AtomicU8::new(config.flush as u8),
             growth_due: AtomicU64::new(u64::MAX),
             checkpoint_lsn: AtomicU64::new(lsn),
+            found_end: AtomicU64::new(lsn),
             epoch: AtomicU64::new(u64::from(epoch)),
             gate: SpaceGate::new(Arc::clone(&sizes), lsn),
             sizes,
@@ -188,6 +191,11 @@ impl Wal {
             }
         });
         wal
+    }
+
+    /// Called by recovery, which goes as far as `lsn`.
+    pub(crate) fn ends_at(&self, lsn: u64) {
+        self.found_end.store(lsn, Ordering::Release);
     }
 
     /// Called by recovery: everything below `lsn` counts as appended, written and durable.
@@ -304,6 +312,13 @@ impl Wal {
     #[must_use]
     pub fn next_lsn(&self) -> Lsn {
         Lsn(self.gate.next().load(Ordering::Acquire))
+    }
+
+    /// The end of the log: no page is newer. While recovery reads the log, this is where it will
+    /// stop.
+    #[must_use]
+    pub fn end_lsn(&self) -> Lsn {
+        self.next_lsn().max(Lsn(self.found_end.load(Ordering::Acquire)))
     }
 
     /// Everything below this LSN is written to the operating system. Always the end of a group.
