@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, ensure};
 use holdfast::Result;
-use holdfast::raw::{MARKS, RawDatabase};
+use holdfast::raw::{MARKS, RawDatabase, RawTable};
 use holdfast_base::blocking::Mutex;
 
 use super::history::Coverage;
@@ -21,8 +21,10 @@ struct Counter {
     given: BTreeMap<u64, u64>,
     /// What is given out now is not below this.
     floor: u64,
-    /// Behind all that was given out.
+    /// What is given out next.
     next: u64,
+    /// The most that `next` has been in this life.
+    top: u64,
     /// A crash does not take it back behind this.
     durable: u64,
     /// A call has failed: what it has taken is not known.
@@ -39,6 +41,12 @@ pub(super) struct Taken(Vec<(Name, u64)>);
 
 /// Numbers beyond those that were taken that a crash may pass over.
 const AHEAD: u64 = 1000;
+
+impl Counter {
+    fn moves_to(&mut self, next: u64) {
+        (self.next, self.top) = (next, self.top.max(next));
+    }
+}
 
 impl Taken {
     /// Takes numbers of a table, or raises what it gives out next.
@@ -79,7 +87,7 @@ impl Taken {
         } else {
             counter.floor = counter.floor.max(behind);
         }
-        counter.next = counter.next.max(behind);
+        counter.moves_to(counter.next.max(behind));
         self.0.push((name, behind));
         Ok(Ok(()))
     }
@@ -95,6 +103,33 @@ impl Taken {
 }
 
 impl Counters {
+    /// Sets what a table gives out next, also downwards; the caller is its only user.
+    ///
+    /// # Errors
+    /// Those of the engine.
+    pub fn set(
+        shared: &Mutex<Counters>,
+        number: usize,
+        table: &RawTable,
+        dice: &mut Dice,
+        coverage: &Coverage,
+    ) -> Result<()> {
+        let name = (number, dice.below(MARKS as u64) as usize);
+        let now = shared.lock().0.entry(name).or_default().next;
+        let next = if dice.percent(50) { 1 + dice.below(now.max(1)) } else { now + dice.below(300) + 1 };
+        coverage.count(if next < now { "counter: set downwards" } else { "counter: set" });
+        let result = table.set_mark(name.1, next);
+        let mut counters = shared.lock();
+        let counter = counters.0.entry(name).or_default();
+        counter.given.clear();
+        counter.floor = next;
+        counter.moves_to(next);
+        // A crash leaves what was durable before, or this.
+        counter.durable = counter.durable.min(next);
+        counter.failed |= result.is_err();
+        result
+    }
+
     /// What holds for the next life, of the tables called `names`.
     ///
     /// # Errors
@@ -110,12 +145,12 @@ impl Counters {
             let next = raw.open_table(&names[table]).context("a table with counters")?.mark(*which);
             let least = if closed { counter.next } else { counter.durable };
             ensure!(next >= least, "mark {which} of table {table} is {next} after a restart: {counter:?}");
-            let most = if closed { counter.next.max(1) } else { counter.next + AHEAD };
+            let most = if closed { counter.next.max(1) } else { counter.top + AHEAD };
             ensure!(
                 counter.failed || next <= most,
                 "mark {which} of table {table} is {next} after a restart: {counter:?}"
             );
-            *counter = Counter { floor: next, next, durable: least, ..Counter::default() };
+            *counter = Counter { floor: next, next, top: next, durable: least, ..Counter::default() };
         }
         Ok(self)
     }

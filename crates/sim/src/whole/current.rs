@@ -60,8 +60,11 @@ impl Current {
         (self.record.number, self.record.isolation, self.record.snapshot_isolation)
     }
 
-    pub fn version(&mut self) -> Version {
+    /// A version to write.
+    pub fn version(&mut self, item: Item) -> Version {
         self.next += 1;
-        Version::new(self.record.number, self.next)
+        let version = Version::new(self.record.number, self.next);
+        self.record.tried.push((item, version));
+        version
     }
 }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use holdfast::{Database, Error, VerifyOptions};
+use holdfast::{Database, Error, TableDefinition, VerifyOptions};
 use holdfast_base::{SpaceId, sim, thread};
 use holdfast_io::{CrashDisk, FaultDisk};
 
@@ -24,7 +24,7 @@ use super::history::{Coverage, Item, Txn, Version};
 use super::life::Life;
 use super::plan::{Damage, Dice, Plan};
 use super::settings::settings;
-use super::struck::{Target, hit, rest};
+use super::struck::{Target, hit};
 use super::survivors;
 use super::values::table;
 
@@ -39,7 +39,12 @@ pub(super) fn strike(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
     let target = Target { file: info.file, space: SpaceId(info.space_id) };
     // From now on any answer about the table may be damage.
     life.struck.lock().insert(no, target.clone());
-    if !life.disk.is_dead() && hit(&life.disk, &life.plan, &target, dice)? {
+    let was_hit = match hit(&life.disk, &life.plan, &target, dice) {
+        // The power went meanwhile.
+        Err(_) if life.disk.is_dead() => false,
+        hit => hit?,
+    };
+    if was_hit {
         let is_forged = life.plan.damage == Damage::Forged;
         life.coverage.count(if is_forged { "damage: forged page" } else { "damage: flipped bits" });
     }
@@ -88,8 +93,8 @@ impl Aftermath<'_> {
         }
         // A forged page that makes sense is one that nothing can tell.
         let untold = if self.plan.damage == Damage::Forged { self.struck.clone() } else { unsound.clone() };
-        let (before, found) = (without(self.before, &untold), without(&found, &untold));
-        survivors::check(&rest(self.txns, &untold), &before, &found, self.closed).context("after damage")?;
+        let (before, found) = (survivors::without(self.before, &untold), survivors::without(&found, &untold));
+        survivors::check(&survivors::rest(self.txns, &untold), &before, &found, self.closed).context("after damage")?;
         self.check_purge(&db)?;
         for no in &unsound {
             self.coverage.count("damage: found by verify");
@@ -100,6 +105,9 @@ impl Aftermath<'_> {
 
     /// Purge removes the versions that no view needs, whatever cannot be rolled back.
     fn check_purge(&self, db: &Database) -> anyhow::Result<()> {
+        let definition = TableDefinition::<u64, &[u8]>::named("after");
+        db.transact(|txn| txn.open_table(&definition)?.insert(0, b"a row").map(drop))?;
+        db.transact(|txn| txn.open_table(&definition)?.delete(0).map(drop))?;
         for _ in 0..100 {
             if db.stats().transactions.history_length == 0 {
                 return Ok(());
@@ -128,7 +136,7 @@ impl Aftermath<'_> {
         if self.plan.damage == Damage::Forged {
             return Ok(());
         }
-        let written = self.txns.iter().flat_map(|txn| txn.writes.iter().map(|write| (write.item, write.version)));
+        let written = self.txns.iter().flat_map(Txn::versions);
         let written: BTreeSet<(Item, Version)> =
             written.chain(self.before.iter().map(|(item, version)| (*item, *version))).collect();
         for (item, version) in survivors::read_table(&target, no)? {
@@ -136,8 +144,4 @@ impl Aftermath<'_> {
         }
         Ok(())
     }
-}
-
-fn without(rows: &BTreeMap<Item, Version>, tables: &BTreeSet<usize>) -> BTreeMap<Item, Version> {
-    rows.iter().filter(|(item, _)| !tables.contains(&item.table)).map(|(item, version)| (*item, *version)).collect()
 }

@@ -12,6 +12,7 @@ use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase, RawOptions};
 use holdfast::{Error, Isolation, Result};
 use holdfast_base::{sim, thread};
 
+use super::counters::Counters;
 use super::definitions::{Definition, Tables, agree, entered, found};
 use super::disk::ends_life;
 use super::history::{Item, Txn, Version, Write};
@@ -23,7 +24,7 @@ use super::raw_rows::{ENTRY, RawRows, Subject};
 use super::values::{GROUPS, table, value};
 
 /// Whether the thread goes on.
-enum Next {
+pub(super) enum Next {
     On,
     Stop,
 }
@@ -49,9 +50,9 @@ pub(super) fn run(life: &Arc<Life>, seed: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-struct Definer {
-    life: Arc<Life>,
-    dice: Dice,
+pub(super) struct Definer {
+    pub(super) life: Arc<Life>,
+    pub(super) dice: Dice,
     /// Indexes that have got a name so far.
     named: u64,
 }
@@ -66,11 +67,11 @@ impl Definer {
         }
     }
 
-    fn tables(&self) -> Tables {
+    pub(super) fn tables(&self) -> Tables {
         self.life.definitions.lock().now.clone()
     }
 
-    fn wait(&mut self) -> Duration {
+    pub(super) fn wait(&mut self) -> Duration {
         Duration::from_millis(self.dice.one_of(&[0, 20, 1_000, 60_000]))
     }
 
@@ -86,6 +87,7 @@ impl Definer {
             17..30 => self.truncate(&one),
             30..42 => self.rename(&one, &other),
             42..46 => self.set_options(&one),
+            46..56 if kind == "x" => self.set_mark(&one),
             _ if kind == "x" => self.alter(&one),
             _ => self.truncate(&one),
         }
@@ -100,6 +102,9 @@ impl Definer {
         change: impl FnOnce(&RawDatabase) -> Result<()>,
     ) -> anyhow::Result<Next> {
         let life = &self.life;
+        if life.db().stats().transactions.active > 0 {
+            life.coverage.count("definitions: beside open transactions");
+        }
         life.definitions.lock().then = Some(then.clone());
         let outcome = change(life.raw());
         let at = life.history.tick();
@@ -107,7 +112,10 @@ impl Definer {
             Ok(()) => self.made(then, at),
             Err(error) if ends_life(&error) || life.is_over() => return Ok(Next::Stop),
             Err(error) if refused(&error) => {
-                life.coverage.count("definitions: refused");
+                life.coverage.count(match error {
+                    Error::LockTimeout => "definitions: given up, the table is in use",
+                    _ => "definitions: refused",
+                });
                 let mut definitions = life.definitions.lock();
                 (definitions.then, definitions.loading) = (None, None);
                 drop(definitions);
@@ -147,6 +155,9 @@ impl Definer {
             then = self.tables();
         }
         let refused: fn(&Error) -> bool = |error| matches!(error, Error::TableExists(_));
+        if !typed && self.dice.percent(40) {
+            return self.load(name, exists, then, &options);
+        }
         if !typed {
             self.life.coverage.count("definitions: create raw table");
             let indexes = Subject::ALL[..2].iter().map(|s| (s.name(), s.is_unique())).collect::<Vec<_>>();
@@ -167,7 +178,7 @@ impl Definer {
     }
 
     /// Makes a change that cannot be if it `is_refused`.
-    fn expect(
+    pub(super) fn expect(
         &mut self,
         is_refused: bool,
         then: Tables,
@@ -181,7 +192,7 @@ impl Definer {
     }
 
     /// Rows with which a table begins, as changes of a transaction of their own.
-    fn first_rows(&mut self, name: &str) -> Vec<(u64, Vec<u8>)> {
+    pub(super) fn first_rows(&mut self, name: &str) -> Vec<(u64, Vec<u8>)> {
         let mut txn = Txn::new(self.life.next_txn(), Isolation::RepeatableRead, true, self.life.history.tick());
         let mut rows = Vec::new();
         for key in 0..self.life.plan.keys {
@@ -253,19 +264,29 @@ impl Definer {
         self.expect(missing, then, refused, |raw| raw.set_options(&[(name, &options)]))
     }
 
+    /// Sets a counter of a table that no other thread uses.
+    fn set_mark(&mut self, name: &str) -> anyhow::Result<Next> {
+        let Some(_alone) = self.alone(name) else { return Ok(Next::On) };
+        let Some(number) = self.tables().get(name).and_then(|table| table.number) else { return Ok(Next::On) };
+        let life = Arc::clone(&self.life);
+        let table = life.raw().open_table(name)?;
+        Counters::set(&life.counters, number, &table, &mut self.dice, &life.coverage)?;
+        Ok(Next::On)
+    }
+
     /// Adds, drops, renames and reorders indexes of a table, which others use meanwhile.
     fn alter(&mut self, name: &str) -> anyhow::Result<Next> {
         let wait = self.wait();
         let Some(alone) = self.life.metadata.alone(name, wait) else { return Ok(Next::On) };
         let Some(definition) = self.tables().remove(name) else { return Ok(Next::On) };
-        let add: Vec<(String, Subject)> = (0..self.dice.below(3)).map(|_| self.new_index()).collect();
+        let add: Vec<(String, Subject)> = (0..self.dice.below(3)).map(|_| self.new_index(&definition)).collect();
         let names: Vec<(&str, bool)> = add.iter().map(|(name, subject)| (&**name, subject.is_unique())).collect();
         let beside_writers = self.dice.percent(80);
         let life = Arc::clone(&self.life);
         let mut alter = match life.raw().begin_alter(name, &names, beside_writers, wait) {
             Ok(alter) => alter,
             Err(Error::LockTimeout) => {
-                life.coverage.count("definitions: refused");
+                life.coverage.count("definitions: given up, the table is in use");
                 return Ok(Next::On);
             }
             Err(error) => return Err(error.into()),
@@ -300,9 +321,15 @@ impl Definer {
         thread::sleep(Duration::from_micros(self.dice.below(most)));
     }
 
-    fn new_index(&mut self) -> (String, Subject) {
+    /// An index to be added; that which keeps tags apart comes back, if it has gone.
+    fn new_index(&mut self, definition: &Definition) -> (String, Subject) {
         self.named += 1;
-        let subject = self.dice.one_of(&Subject::ALL);
+        let is_gone = !definition.indexes.iter().any(|index| index.starts_with(Subject::Tag.name()));
+        let subject = match self.dice.below(100) {
+            0..15 => Subject::OneOfGroup,
+            _ if is_gone => Subject::Tag,
+            _ => self.dice.one_of(&Subject::ALL[..3]),
+        };
         (format!("{}_{}_{}", subject.name(), self.life.next_txn(), self.named), subject)
     }
 

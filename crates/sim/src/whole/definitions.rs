@@ -79,6 +79,11 @@ impl Definitions {
         Ok(loaded)
     }
 
+    /// Nothing is being created any more.
+    pub fn forget_loading(&mut self) {
+        self.loading = None;
+    }
+
     /// The numbers of the tables that there are.
     pub fn numbers(&self) -> impl Iterator<Item = usize> {
         self.now.values().filter_map(|definition| definition.number)

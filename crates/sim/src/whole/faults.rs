@@ -15,8 +15,8 @@ pub(super) fn prepare(life: &Life, dice: &mut Dice) -> bool {
     let limits = &life.plan.limits;
     if !limits.no_cuts && dice.percent(60) {
         let within = dice.one_of(&[40, 200, 600, 2_000]);
-        // The log has to fill up first.
-        let from = if life.plan.is_crowded() { 2_000 } else { 0 };
+        // The log, or the cache, has to fill up first.
+        let from = if life.plan.is_crowded() || life.plan.evicts { 2_000 } else { 0 };
         life.disk.crash_after(from + dice.below(within));
     }
     if limits.no_faults || life.damages() || !dice.percent(50) {

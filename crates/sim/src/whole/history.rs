@@ -74,6 +74,8 @@ pub(super) struct Txn {
     pub snapshot_isolation: bool,
     pub reads: Vec<Read>,
     pub writes: Vec<Write>,
+    /// What it has tried to write: of a statement that failed, or was undone, damage may leave it.
+    pub tried: Vec<(Item, Version)>,
     pub end: End,
     /// When its commit was asked for; 0: it was not.
     pub asked: u64,
@@ -88,9 +90,14 @@ pub(super) struct Txn {
 impl Txn {
     /// One that begins at `begun`.
     pub fn new(number: u64, isolation: Isolation, snapshot_isolation: bool, begun: u64) -> Txn {
-        let (reads, writes, end) = (Vec::new(), Vec::new(), End::Open);
+        let (reads, writes, tried, end) = (Vec::new(), Vec::new(), Vec::new(), End::Open);
         let (asked, over, prepared) = (0, 0, None);
-        Txn { number, isolation, snapshot_isolation, reads, writes, end, begun, asked, over, prepared }
+        Txn { number, isolation, snapshot_isolation, reads, writes, tried, end, begun, asked, over, prepared }
+    }
+
+    /// What may have been of rows at some time.
+    pub fn versions(&self) -> impl Iterator<Item = (Item, Version)> {
+        self.writes.iter().map(|write| (write.item, write.version)).chain(self.tried.iter().copied())
     }
 
     /// What it leaves of each row that it has changed.

@@ -23,12 +23,17 @@ pub(super) fn run(life: &Life, seed: u64, full: bool) -> anyhow::Result<()> {
         }
         faults::make_room(life, &mut dice);
     }
-    for _ in 0..dice.below(6) {
+    if life.plan.evicts {
+        tall::outgrow_cache(life)?;
+    }
+    let acts = if life.plan.evicts { 10 } else { dice.below(6) };
+    for _ in 0..acts {
         if life.plan.limits.no_keeper || life.is_over() {
             break;
         }
         match dice.below(5) {
             _ if life.damages() => damage::strike(life, &mut dice)?,
+            _ if life.plan.evicts => tall::work(life, &mut dice)?,
             0 => opens::beside(life, &mut dice)?,
             1 | 2 => tall::work(life, &mut dice)?,
             _ => backups::take(life, &mut dice)?,

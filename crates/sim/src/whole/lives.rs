@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use anyhow::{Context, anyhow, bail, ensure};
 use holdfast::metrics::Counter;
 use holdfast::raw::RawDatabase;
-use holdfast::{Database, VerifyOptions};
+use holdfast::{Database, ReplacementPolicy, VerifyOptions};
 use holdfast_base::{blocking, sim, thread};
 use holdfast_io::{CrashDisk, FaultDisk};
 
@@ -20,7 +20,8 @@ use super::session::Session;
 use super::settings::settings;
 use super::struck::Struck;
 use super::values::table;
-use super::{damage, definer, faults, judge, keeper, opens, operator, places, restart, survivors, tall, temporary, xa};
+use super::{damage, definer, faults, judge, keeper, opens, operator, places, restart};
+use super::{shared_files, survivors, tall, temporary, warm_up, xa};
 
 /// What is left of a life, and must be there when the next one begins.
 #[derive(Default)]
@@ -43,6 +44,7 @@ pub fn run(plan: &Plan) -> anyhow::Result<(BTreeMap<&'static str, u64>, sim::Run
     let (outcome, run) = sim::run(scheduler, move || lives(&in_run, &of_run));
     outcome?;
     coverage.count(if plan.has_partitions() { "cache: several partitions" } else { "cache: one partition" });
+    coverage.count(if plan.policy == ReplacementPolicy::default() { "cache: default policy" } else { "cache: lru" });
     coverage.add("switches of threads", run.switches);
     coverage.add("stalls of threads", run.stalls);
     Ok((coverage.all(), run))
@@ -113,7 +115,7 @@ fn one_life(
     xa::enter_left(&life);
     let txns = life.history.txns();
     coverage.add("transactions", txns.len() as u64);
-    let struck = life.struck.tables();
+    let (struck, is_last) = (life.struck.tables(), life.is_last);
     judge::judge(&life.struck.rest(&txns), before)?;
     life.definitions.lock().check_gates(&txns)?;
     let life = Arc::try_unwrap(life).map_err(|_| anyhow!("a thread of the life is left"))?;
@@ -124,10 +126,18 @@ fn one_life(
     let faults = life.faulty.fired();
     coverage.add("faults of the disk", faults);
     let db = life.db.into_inner().context("the database is open")?;
-    coverage.add("log: waits for room", db.database().metrics_snapshot().get(Counter::LogSpaceWaits));
+    count_metrics(db.database(), &plan, &coverage);
     let closed = end(db, &disk, dice, faults, &coverage)?;
     disk.crash_after(u64::MAX);
-    let disk = if closed && dice.percent(50) { disk } else { disk.reboot(dice.any()) };
+    if closed && struck.is_empty() {
+        warm_up::check(&disk, &plan, &coverage)?;
+    }
+    let looks = is_last && struck.is_empty() && !plan.limits.no_keeper && dice.percent(35);
+    if looks {
+        let (disk, plan, txns, coverage) = (&disk, &plan, &txns, &coverage);
+        shared_files::Leavings { disk, plan, txns, before, closed, faults, coverage }.check(dice)?;
+    }
+    let disk = if closed && !looks && dice.percent(50) { disk } else { disk.reboot(dice.any()) };
     if !struck.is_empty() {
         strikes.strike_again(&disk, &plan, dice)?;
         let (disk, plan, txns, coverage) = (&disk, &plan, &txns, &coverage);
@@ -142,6 +152,16 @@ fn one_life(
         copy.check(&txns, before, &plan, dice, &coverage).context("a backup")?;
     }
     Ok((disk.reboot(dice.any()), kept))
+}
+
+/// Counts what the engine's own counters say has happened.
+fn count_metrics(db: &Database, plan: &Plan, coverage: &Coverage) {
+    let metrics = db.metrics_snapshot();
+    coverage.add("log: waits for room", metrics.get(Counter::LogSpaceWaits));
+    coverage.add("warm-up: pages loaded", metrics.get(Counter::WarmupLoaded));
+    let evicted = metrics.get(Counter::PagesEvictedClean) + metrics.get(Counter::PagesEvictedDirty);
+    let evictions = if plan.has_partitions() { "cache: evictions from partitions" } else { "cache: evictions" };
+    coverage.add(evictions, evicted);
 }
 
 /// What a life has done, and how it has ended.
@@ -231,6 +251,10 @@ fn survive(
     if dice.percent(70) {
         let again = survivors::read_all(&raw, plan)?;
         ensure!(again == kept.rows, "rows changed though no session ran: {again:?}, not {:?}", kept.rows);
+        if plan.page_size <= 8192 && dice.percent(20) {
+            coverage.count("life: table of few rows compacted");
+            tall::thin_out(raw.database(), plan.page_size, dice).context("rows come and go")?;
+        }
         tall::check_compaction(raw.database())?;
         raw.close().context("close after the life")?;
     }
@@ -273,7 +297,7 @@ fn start(life: &Arc<Life>, dice: &mut Dice, full: bool) -> anyhow::Result<Vec<Ha
         let seed = dice.any();
         threads.push(spawn(life, "definer", move |life| definer::run(life, seed))?);
     }
-    if full || life.damages() || (!limits.no_keeper && dice.percent(50)) {
+    if full || life.damages() || life.plan.evicts || (!limits.no_keeper && dice.percent(50)) {
         let seed = dice.any();
         threads.push(spawn(life, "keeper", move |life| keeper::run(life, seed, full))?);
     }

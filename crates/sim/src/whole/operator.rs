@@ -26,7 +26,8 @@ pub(super) fn run(life: &Life, seed: u64) -> anyhow::Result<()> {
             Ok(()) => sim::progress(),
             Err(error) => tolerate(life, error)?,
         }
-        thread::sleep(Duration::from_micros(dice.below(5_000)));
+        let most = if life.plan.idles() { life.plan.idle_micros / 2 } else { 5_000 };
+        thread::sleep(Duration::from_micros(dice.below(most)));
     }
     Ok(())
 }
@@ -49,7 +50,8 @@ fn tolerate(life: &Life, error: anyhow::Error) -> anyhow::Result<()> {
 fn act(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
     let db = life.db();
     let count = |what| life.coverage.count(what);
-    match dice.below(15) {
+    let compacts = life.plan.idles() && dice.percent(50);
+    match if compacts { 5 } else { dice.below(15) } {
         0 => {
             count("operator: checkpoint");
             db.checkpoint()?;

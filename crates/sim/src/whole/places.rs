@@ -5,6 +5,7 @@
 //! | `t0`... | stays as it is | typed and raw transactions |
 //! | `c0`... | comes, goes, is renamed and truncated | typed and raw transactions |
 //! | `x0`... | gets and loses indexes, too | raw transactions, which hold its [`Metadata`] |
+//! | `y`... | is filled, then renamed to one of the others | the thread that fills it |
 //!
 //! A changing table has its number in the catalog, which no other table ever gets, so that a
 //! history tells a table from the next one of the same name. Transactions use it meanwhile.
@@ -14,6 +15,9 @@
 use std::collections::BTreeMap;
 
 use holdfast::{Database, Result};
+
+/// How the name of a table begins that is filled before other threads know it.
+pub(super) const COPY: char = 'y';
 
 /// Numbers of changing tables in a history begin here.
 const CHANGING: usize = 1000;
@@ -28,6 +32,12 @@ pub(super) struct Place {
 /// True for the number of a table whose definition changes.
 pub(super) fn is_changing(number: usize) -> bool {
     number >= CHANGING
+}
+
+/// True for the name of a table that is being filled: what is in it before the end belongs to
+/// nothing.
+pub(super) fn is_filled(name: &str) -> bool {
+    name.starts_with(COPY)
 }
 
 /// True for the name of a table of which all transactions know the indexes.

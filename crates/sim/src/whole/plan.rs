@@ -1,6 +1,7 @@
 //! What a run consists of, drawn from its seed within limits.
 
 use clap::Args;
+use holdfast::ReplacementPolicy;
 use holdfast_io::SplitMix64;
 
 /// Limits of a run; a failing run is made smaller by lowering them.
@@ -112,9 +113,7 @@ pub enum Damage {
     Forged,
 }
 
-/// Of 100 runs without damage, those whose changes wait for room in the log.
-const CROWDED: u64 = 12;
-/// Bytes of a cache that has several partitions.
+/// Bytes of a cache that has several partitions of small pages.
 const WIDE: u64 = 48 << 20;
 
 /// What a run consists of.
@@ -149,6 +148,15 @@ pub struct Plan {
     pub snapshot_isolation: bool,
     /// Bytes of old versions.
     pub version_limit: u64,
+    /// Which pages leave the cache first.
+    pub policy: ReplacementPolicy,
+    /// Whether the pages worth having are listed at a close and loaded by the next open.
+    pub warm_up: bool,
+    /// Whether pages leave a small cache that has several partitions.
+    pub evicts: bool,
+    /// The most microseconds between two transactions of a session, and between two acts of the
+    /// operator.
+    pub idle_micros: u64,
     /// Keys of each table.
     pub keys: u64,
     /// Tables.
@@ -195,6 +203,10 @@ impl Plan {
             stall_points: dice.one_of(&[1_000, 30_000, 500_000]),
             snapshot_isolation: dice.percent(50),
             version_limit: dice.one_of(&[4 << 20, 64 << 20]),
+            policy: if dice.percent(70) { ReplacementPolicy::default() } else { ReplacementPolicy::Lru },
+            warm_up: dice.percent(75),
+            evicts: false,
+            idle_micros: 0,
             keys: dice.one_of(&[4, 16, 64, 200]),
             tables: dice.below(3) as usize + 1,
             temporary: dice.percent(40),
@@ -203,11 +215,53 @@ impl Plan {
             damage,
             limits: limits.clone(),
         };
-        match (damage, dice.percent(CROWDED)) {
-            (Damage::None, true) => plan.crowds_its_log(&mut dice),
-            (Damage::None, false) => plan,
-            _ => plan.larger_than_its_cache(&mut dice),
+        match (damage, dice.below(100)) {
+            (Damage::Flipped | Damage::Forged, _) => plan.larger_than_its_cache(&mut dice),
+            (Damage::None, 0..12) => plan.crowds_its_log(&mut dice),
+            (Damage::None, 12..18) => plan.evicts_from_partitions(&mut dice),
+            (Damage::None, 18..24) => plan.often_idles(&mut dice),
+            (Damage::None, _) => plan,
         }
+    }
+
+    /// Small pages leave a small cache that has several partitions: parts of large values, and
+    /// nodes of high trees.
+    fn evicts_from_partitions(self, dice: &mut Dice) -> Plan {
+        let sessions = dice.one_of(&[2, 4, 6, 8]).min(self.limits.sessions);
+        let transactions = (160 / sessions).min(self.limits.transactions);
+        let plan =
+            Plan { sessions, transactions, keys: 200, tables: 3, long_values: 60, longest_value: 200_000, ..self };
+        Plan {
+            lives: plan.lives.min(1),
+            page_size: 4096,
+            cache_bytes: 5 << 20,
+            cores: dice.one_of(&[16, 64]),
+            policy: ReplacementPolicy::Lru,
+            evicts: !plan.limits.no_keeper,
+            switches_ppm: dice.one_of(&[10_000, 50_000, 200_000]),
+            ..plan
+        }
+    }
+
+    /// Sessions come to a database that has nothing to do: nothing old is kept, and a compaction
+    /// gives lost pages back.
+    fn often_idles(self, dice: &mut Dice) -> Plan {
+        let sessions = dice.one_of(&[1, 2, 3]).min(self.limits.sessions);
+        Plan {
+            sessions,
+            transactions: 30.min(self.limits.transactions),
+            lives: self.lives.min(2),
+            long_values: 70,
+            longest_value: 200_000,
+            idle_micros: 600_000,
+            ..self
+        }
+    }
+
+    /// True if the database often has nothing to do.
+    #[must_use]
+    pub fn idles(&self) -> bool {
+        self.idle_micros > 0
     }
 
     /// Changes wait for room in the log, which the end of the page writes under way makes.
@@ -240,7 +294,8 @@ impl Plan {
     /// True if the cache is so large, for so many cores, that it has several partitions.
     #[must_use]
     pub fn has_partitions(&self) -> bool {
-        self.cache_bytes >= WIDE
+        // As the engine has it under the scheduler: 512 frames each.
+        (self.cores / 4).min(self.cache_bytes as usize / self.page_size / 512) > 1
     }
 
     /// The scheduler's part.

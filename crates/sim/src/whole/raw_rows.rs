@@ -19,10 +19,12 @@ pub(super) enum Subject {
     Group,
     Tag,
     Version,
+    /// One row of each group, which most tables forbid by what they have.
+    OneOfGroup,
 }
 
 impl Subject {
-    pub const ALL: [Subject; 3] = [Subject::Group, Subject::Tag, Subject::Version];
+    pub const ALL: [Subject; 4] = [Subject::Group, Subject::Tag, Subject::Version, Subject::OneOfGroup];
 
     /// How the names of such indexes begin.
     pub fn name(self) -> &'static str {
@@ -30,6 +32,7 @@ impl Subject {
             Subject::Group => "by_group",
             Subject::Tag => "by_tag",
             Subject::Version => "by_version",
+            Subject::OneOfGroup => "one_of_group",
         }
     }
 
@@ -45,7 +48,7 @@ impl Subject {
     /// The key of a row's entry, and how many bytes of it have to be unique.
     pub fn entry(self, key: u64, value: &[u8]) -> (Vec<u8>, usize) {
         let about = match self {
-            Subject::Group => number_at(value, 8),
+            Subject::Group | Subject::OneOfGroup => number_at(value, 8),
             Subject::Tag => tag_of(value),
             Subject::Version => number_at(value, 0),
         };

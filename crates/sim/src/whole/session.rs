@@ -47,6 +47,10 @@ impl Session {
             if self.life.is_over() {
                 break;
             }
+            if self.life.plan.idles() {
+                let micros = self.dice.below(self.life.plan.idle_micros);
+                thread::sleep(Duration::from_micros(micros));
+            }
             let done = match self.dice.below(100) {
                 0..15 => self.read_only(),
                 15..50 if self.life.damages() => self.read_write(),
@@ -483,7 +487,7 @@ impl Session {
     ) -> Result<(), Stop> {
         let key = self.dice.below(self.life.plan.keys);
         let item = Item { table: no, key };
-        let version = current.version();
+        let version = current.version(item);
         let new = self.new_value(version);
         match self.dice.below(10) {
             0..3 => {

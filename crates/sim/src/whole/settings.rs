@@ -19,6 +19,8 @@ pub(super) fn settings(plan: &Plan, disk: &CrashDisk, faulty: &FaultDisk, covera
         .log_buffer_bytes(64 << 10)
         .snapshot_isolation(plan.snapshot_isolation)
         .version_limit_bytes(plan.version_limit)
+        .replacement_policy(plan.policy)
+        .warm_up(plan.warm_up)
         .clock(Arc::new(RunClock))
         .disk(Arc::new(SlowDisk::new(faulty, disk, coverage).page_micros(plan.page_micros)))
 }

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use holdfast::{Error, VerifyReport};
-use holdfast_base::page::{self, HEADER_LEN};
+use holdfast_base::page::{self, HEADER_LEN, PageHeader, PageType};
 use holdfast_base::{PageId, PageNo, SpaceId};
 use holdfast_io::{CrashDisk, Disk, FileKind, OpenOptions};
 
 use super::flow::Stop;
 use super::history::Txn;
 use super::plan::{Damage, Dice, Plan};
+use super::{places, survivors};
 
 /// The tables that a life has damaged, and their files.
 #[derive(Default)]
@@ -40,7 +41,7 @@ impl Struck {
     pub fn strike_again(&self, disk: &CrashDisk, plan: &Plan, dice: &mut Dice) -> anyhow::Result<()> {
         let targets: Vec<Target> = self.lock().values().cloned().collect();
         for target in targets {
-            let most = dice.one_of(&[1, 1, 10]);
+            let most = dice.one_of(&[1, 4, 10]);
             for _ in 0..dice.below(most) {
                 hit(disk, plan, &target, dice)?;
             }
@@ -69,28 +70,17 @@ impl Struck {
     /// Whether everything in a report is about damaged tables.
     pub fn explains(&self, report: &VerifyReport) -> bool {
         let names: Vec<String> = self.tables().iter().map(|no| format!("t{no}")).collect();
-        report.findings.iter().all(|finding| names.contains(&finding.table))
+        report.findings.iter().all(|finding| names.contains(&finding.table) || places::is_filled(&finding.table))
     }
 
     /// The history of all other tables.
     pub fn rest(&self, txns: &[Txn]) -> Vec<Txn> {
-        rest(txns, &self.tables())
+        survivors::rest(txns, &self.tables())
     }
 }
 
 fn is_final(error: &Error) -> bool {
     super::disk::ends_life(error)
-}
-
-/// The history without some tables.
-pub(super) fn rest(txns: &[Txn], without: &BTreeSet<usize>) -> Vec<Txn> {
-    let cut = |txn: &Txn| {
-        let mut txn = txn.clone();
-        txn.reads.retain(|read| !without.contains(&read.item.table));
-        txn.writes.retain(|write| !without.contains(&write.item.table));
-        txn
-    };
-    txns.iter().map(cut).collect()
 }
 
 /// Damages a page that is in use, if one is found; whether it was.
@@ -102,9 +92,12 @@ pub(super) fn hit(disk: &CrashDisk, plan: &Plan, target: &Target, dice: &mut Dic
         let no = dice.below(pages);
         let id = PageId::new(target.space, PageNo(no as u32));
         let bits: Vec<u64> = (0..=dice.below(3)).map(|_| dice.any()).collect();
+        // Most pages are parts of large values.
+        let any_page = dice.percent(40);
         let mut done = false;
         let change = |bytes: &mut [u8]| {
-            if page::is_blank(bytes) || page::check(bytes, id).is_err() {
+            let is_node = PageHeader::decode(bytes).is_some_and(|header| header.page_type == PageType::Tree);
+            if page::is_blank(bytes) || page::check(bytes, id).is_err() || !(is_node || any_page) {
                 return;
             }
             let from = if is_forged { HEADER_LEN } else { 0 };
@@ -119,8 +112,28 @@ pub(super) fn hit(disk: &CrashDisk, plan: &Plan, target: &Target, dice: &mut Dic
         };
         disk.damage(&target.file, no * size, size as usize, change)?;
         if done {
+            if dice.percent(60) {
+                lose_images(disk, size, id)?;
+            }
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// Takes the images of a page out of the double-write file: otherwise the next open repairs it.
+fn lose_images(disk: &CrashDisk, size: u64, id: PageId) -> anyhow::Result<()> {
+    const IMAGES: &str = "doublewrite";
+    if !disk.exists(IMAGES)? {
+        return Ok(());
+    }
+    let len = disk.open(IMAGES, OpenOptions::new(FileKind::Data).read_only(true))?.len()?;
+    for at in (0..len / size).map(|slot| slot * size) {
+        disk.damage(IMAGES, at, size as usize, |bytes| {
+            if PageHeader::decode(bytes).is_some_and(|header| header.id == id) {
+                bytes.fill(0);
+            }
+        })?;
+    }
+    Ok(())
 }

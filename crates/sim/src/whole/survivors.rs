@@ -135,3 +135,19 @@ fn chains(txns: &[Txn], before: &BTreeMap<Item, Version>) -> BTreeMap<Item, Vec<
     }
     chains
 }
+
+/// The history of all tables but these.
+pub(super) fn rest(txns: &[Txn], without: &BTreeSet<usize>) -> Vec<Txn> {
+    let cut = |txn: &Txn| {
+        let mut txn = txn.clone();
+        txn.reads.retain(|read| !without.contains(&read.item.table));
+        txn.writes.retain(|write| !without.contains(&write.item.table));
+        txn
+    };
+    txns.iter().map(cut).collect()
+}
+
+/// The rows of all tables but these.
+pub(super) fn without(rows: &BTreeMap<Item, Version>, tables: &BTreeSet<usize>) -> BTreeMap<Item, Version> {
+    rows.iter().filter(|(item, _)| !tables.contains(&item.table)).map(|(item, version)| (*item, *version)).collect()
+}

@@ -22,6 +22,9 @@ const ROWS: u64 = 600;
 /// Rows of a table that is to have many pages.
 const MANY_ROWS: u64 = 1_600;
 
+/// Rows of a table that is larger than the smallest cache.
+const ROWS_BEYOND_CACHE: u64 = 6_000;
+
 /// Free pages with which a file may end: it is cut at a multiple of this.
 const EXTENT: u64 = 64;
 
@@ -55,9 +58,24 @@ fn free_pages(db: &Database) -> (String, u64) {
 /// # Errors
 /// An answer of the engine that nothing explains.
 pub(super) fn work(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
-    let (from, count, adds) = (dice.below(ROWS), dice.below(ROWS / 2) + 1, dice.percent(60));
+    let rows = if life.plan.evicts { ROWS_BEYOND_CACHE } else { ROWS };
+    let (from, count, adds) = (dice.below(rows), dice.below(ROWS / 2) + 1, dice.percent(60));
     life.coverage.count(if adds { "keeper: rows with long keys" } else { "keeper: rows with long keys go" });
-    change(life, &mut (from..(from + count).min(ROWS)), adds)
+    change(life, &mut (from..(from + count).min(rows)), adds)
+}
+
+/// Makes the table larger than the cache.
+///
+/// # Errors
+/// An answer of the engine that nothing explains.
+pub(super) fn outgrow_cache(life: &Life) -> anyhow::Result<()> {
+    let keys = (0..ROWS_BEYOND_CACHE).map(|n| key(n, life.plan.page_size));
+    let mut keys: Vec<Vec<u8>> = keys.collect();
+    keys.sort_unstable();
+    let filled = life.db().create_table_with(&definition(), |loader| {
+        keys.iter().try_for_each(|key| loader.push(&**key, [7; 20].as_slice()))
+    });
+    explain(life, filled)
 }
 
 /// Fills the table, makes holes in it, then fills the disk, and adds rows until there is no room
@@ -112,11 +130,43 @@ fn change_rows(life: &Life, batch: &[u64], adds: bool) -> holdfast::Result<()> {
 /// Accepts an error that something explains.
 fn explain(life: &Life, outcome: holdfast::Result<()>) -> anyhow::Result<()> {
     match outcome {
-        Ok(()) | Err(Error::LimitReached(_) | Error::TableNotFound(_)) => Ok(()),
+        Ok(()) | Err(Error::LimitReached(_) | Error::TableNotFound(_) | Error::TableExists(_)) => Ok(()),
         Err(error) if ends_life(&error) || life.is_over() => Ok(()),
         Err(Error::Io { .. } | Error::DiskFull(_)) if life.faulty.fired() > 0 => Ok(()),
         Err(error) => Err(anyhow::Error::new(error).context("the keeper's table")),
     }
+}
+
+/// Fills the table and leaves few rows, so that nodes have one child, or are empty.
+///
+/// # Errors
+/// Those of the engine.
+pub(super) fn thin_out(db: &Database, page_size: usize, dice: &mut Dice) -> anyhow::Result<()> {
+    if !db.list_tables().iter().any(|table| table.name == NAME) {
+        db.create_table(&definition())?;
+    }
+    let of = dice.one_of(&[3, 5, 8, 12]);
+    let kept = 1 + dice.below(of / 2);
+    let change = |numbers: &[u64], adds: bool| {
+        db.transact(|txn| {
+            let rows = txn.open_table(&definition())?;
+            numbers.iter().map(|n| key(*n, page_size)).try_for_each(|key| match adds {
+                true => rows.upsert(&*key, [7; 20].as_slice()).map(drop),
+                false => rows.delete(&*key).map(drop),
+            })
+        })
+    };
+    let all: Vec<u64> = (0..MANY_ROWS).collect();
+    all.chunks(50).try_for_each(|some| change(some, true))?;
+    let most: Vec<u64> = (0..MANY_ROWS).filter(|n| n / 8 % of >= kept).collect();
+    most.chunks(50).try_for_each(|some| change(some, false))?;
+    for _ in 0..100 {
+        if db.stats().transactions.history_length == 0 {
+            break;
+        }
+        thread::sleep(Duration::from_secs(1));
+    }
+    Ok(())
 }
 
 /// Compacts the database, which no session uses, and checks what is left free.

@@ -11,7 +11,8 @@ use holdfast::{Error, FlushAtCommit, Isolation};
 
 use super::current::Current;
 use super::flow::{Flow, Stop, demand};
-use super::history::{Txn, Version};
+use super::history::{Item, Txn, Version};
+use super::places;
 use super::raw_rows::{RawRows, Subject};
 use super::session::Session;
 use super::values::version_of;
@@ -25,12 +26,14 @@ const WAIT: Duration = Duration::ZERO;
 /// What is in a table.
 type Rows = BTreeMap<u64, Version>;
 
-/// Drops what a crash has left and the open could not drop.
+/// Drops what a crash has left and the open could not drop: temporary tables, and such as were
+/// being filled.
 ///
 /// # Errors
 /// If that cannot be.
 pub(super) fn drop_left(raw: &RawDatabase) -> holdfast::Result<()> {
-    let mut left = raw.tables().into_iter().filter(|(name, _)| name.starts_with(NAME));
+    let is_left = |name: &str| name.starts_with(NAME) || places::is_filled(name);
+    let mut left = raw.tables().into_iter().filter(|(name, _)| is_left(name));
     // Transactions that had not ended are rolled back first.
     left.try_for_each(|(name, _)| raw.drop_table(&name, Duration::from_secs(600)))
 }
@@ -87,7 +90,7 @@ impl Session {
             let place = txn.statement(WAIT)?;
             places.push((place, now.clone()));
             let key = self.dice.below(30);
-            let version = versions.version();
+            let version = versions.version(Item { table: 0, key });
             let value = self.new_value(version);
             let changed = match self.dice.below(10) {
                 0..4 => table.insert(&mut txn, key, &value, None).map(|()| {

@@ -33,12 +33,18 @@ pub(super) fn tag_of(value: &[u8]) -> u64 {
 /// A value: version, group, tag, then bytes that follow from the version.
 pub(super) fn value(version: Version, group: u64, tag: u64, len: usize) -> Vec<u8> {
     let mut value: Vec<u8> = [version.0, group, tag].iter().flat_map(|n| n.to_le_bytes()).collect();
-    value.extend((0..len).map(|i| filler(version, i)));
+    value.reserve(len);
+    for n in 0..len.div_ceil(PIECE) {
+        value.resize(value.len() + PIECE.min(len - n * PIECE), filler(version, n));
+    }
     value
 }
 
-fn filler(version: Version, i: usize) -> u8 {
-    (version.0.wrapping_mul(31) as usize + i / 7) as u8
+/// Neighbouring bytes of a value that are equal.
+const PIECE: usize = 7;
+
+fn filler(version: Version, n: usize) -> u8 {
+    (version.0.wrapping_mul(31) as usize + n) as u8
 }
 
 /// The version that a value says it is.
@@ -48,7 +54,12 @@ fn filler(version: Version, i: usize) -> u8 {
 pub(super) fn version_of(value: &[u8]) -> anyhow::Result<Version> {
     ensure!(value.len() >= 24, "a value of {} bytes is too short", value.len());
     let version = Version(number_at(value, 0));
-    let wrong = value[24..].iter().enumerate().find(|(i, byte)| **byte != filler(version, *i));
-    ensure!(wrong.is_none(), "byte {:?} of a value of version {version:?} is wrong", wrong.map(|(i, _)| i + 24));
+    let is_wrong = |(n, piece): &(usize, &[u8])| {
+        let right = filler(version, *n);
+        piece.iter().any(|byte| *byte != right)
+    };
+    let wrong = value[24..].chunks(PIECE).enumerate().find(is_wrong);
+    let at = wrong.map(|(n, _)| 24 + n * PIECE);
+    ensure!(wrong.is_none(), "a value of version {version:?} is wrong in the seven bytes from {at:?} on");
     Ok(version)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use holdfast::raw::{Direction, RawLock, RawOptions, RawRead, RawTransaction};
+use holdfast::raw::{Direction, RawLock, RawOptions, RawRead, RawTransaction, RowCursor};
 use holdfast::{Error, FlushAtCommit, Isolation};
 
 use super::counters::Taken;
@@ -115,10 +115,35 @@ impl Session {
             user.txn.txn().rollback_to(place).map_err(|error| {
                 if super::disk::ends_life(&error) { Stop::Error(error) } else { Stop::Error(Error::Conflict) }
             })?;
+            let number = user.open[at].number;
+            let put_back = current.record.writes.drain(writes..).filter(|write| write.item.table == number);
+            let first = put_back.map(|write| write.item.key).next();
             current.own = own;
-            current.record.writes.truncate(writes);
+            if let Some(key) = first {
+                self.stays_locked(current, &user.open[at], key)?;
+            }
         }
         result
+    }
+
+    /// Asks as another transaction for a row that a rollback to a savepoint has put back: the lock
+    /// stays.
+    fn stays_locked(&self, current: &Current, rows: &RawRows, key: u64) -> Result<(), Stop> {
+        let options = RawOptions { isolation: Isolation::ReadCommitted, snapshot_isolation: false, read_only: false };
+        let mut other = self.life.raw().begin(&options)?;
+        other.statement(Duration::ZERO)?;
+        match rows.get(&mut other, key, Some(RawLock { exclusive: true, skip_locked: false, any_age: false })) {
+            Ok(Some(_)) => {
+                let what = || format!("row {key}, put back for {:?}, is not locked", current.describe());
+                Ok(demand(false, what)?)
+            }
+            Ok(None) => Ok(()),
+            Err(Error::WouldBlock) => {
+                self.life.coverage.count("raw: row put back stays locked");
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Opens a table, unless the transaction has done so; which one it is. None if another session
@@ -187,16 +212,22 @@ impl Session {
         });
         let (low, high) = (from.to_be_bytes(), to.to_be_bytes());
         let bounds = (Bound::Included(&low[..]), Bound::Excluded(&high[..]));
-        let read = RawRead { direction, lock, ..RawRead::default() };
+        let committed_if_locked = lock.is_some() && self.dice.percent(40);
+        let read = RawRead { direction, lock, committed_if_locked, ..RawRead::default() };
         let mut cursor = txn.cursor(&rows.table, 0, bounds, read)?;
         let mut found = Vec::new();
         while let Some((key, value)) = cursor.next()? {
             let key = u64::from_be_bytes(key.try_into().context("the key of a row")?);
             let version = version_of(value)?;
-            if lock.is_some() {
-                current.saw(&self.life, Item { table: rows.number, key }, Some(version), true)?;
-            }
             found.push((key, version));
+            if lock.is_some() {
+                let item = Item { table: rows.number, key };
+                let is_locked = !cursor.is_given_unlocked();
+                current.saw(&self.life, item, Some(version), is_locked)?;
+                if !is_locked {
+                    self.given_unlocked(current, &mut cursor, item)?;
+                }
+            }
         }
         let keys = || found.iter().map(|(key, _)| *key);
         let in_order = match direction {
@@ -212,6 +243,22 @@ impl Session {
         Ok(())
     }
 
+    /// A cursor has shown a row that another transaction has locked: its user wants it now and
+    /// then.
+    fn given_unlocked(&mut self, current: &mut Current, cursor: &mut RowCursor, item: Item) -> Result<(), Stop> {
+        self.life.coverage.count("raw: row as committed, locked by another");
+        let is_weak = current.record.isolation == Isolation::ReadCommitted;
+        demand(is_weak, || format!("{item:?} is shown without its lock to {:?}", current.describe()))?;
+        if self.dice.percent(50)
+            && let Some((_, value)) = cursor.lock_given()?
+        {
+            self.life.coverage.count("raw: lock of a row that was shown without");
+            let version = version_of(value)?;
+            current.saw(&self.life, item, Some(version), true)?;
+        }
+        Ok(())
+    }
+
     fn lock_raw(&mut self, current: &mut Current, txn: &mut RawTransaction, rows: &RawRows) -> Result<(), Stop> {
         let lock = RawLock { exclusive: self.dice.percent(50), skip_locked: self.dice.percent(20), any_age: false };
         if self.dice.percent(40) {
@@ -223,13 +270,44 @@ impl Session {
         if found.is_some() || !lock.skip_locked {
             current.saw(&self.life, Item { table: rows.number, key }, found, true)?;
         }
+        if found.is_some() && self.dice.percent(40) {
+            self.unlock_raw(current, txn, rows, key)?;
+        }
+        Ok(())
+    }
+
+    /// Gives the lock of a row up that was just read, and asks for it as another transaction: it is
+    /// given up at READ COMMITTED only, and never that of an own change.
+    fn unlock_raw(
+        &mut self,
+        current: &Current,
+        txn: &mut RawTransaction,
+        rows: &RawRows,
+        key: u64,
+    ) -> Result<(), Stop> {
+        self.life.coverage.count("raw: unlock");
+        txn.unlock(&rows.table, 0, &key.to_be_bytes())?;
+        let isolation = Isolation::ReadCommitted;
+        let options = RawOptions { isolation, snapshot_isolation: false, read_only: false };
+        let mut other = self.life.raw().begin(&options)?;
+        other.statement(Duration::ZERO)?;
+        let got = rows.get(&mut other, key, Some(RawLock { exclusive: true, skip_locked: false, any_age: false }));
+        let is_kept = current.repeats() || current.own.contains_key(&Item { table: rows.number, key });
+        match got {
+            Ok(_) => {
+                self.life.coverage.count("raw: unlocked row locked by another");
+                demand(!is_kept, || format!("row {key} is not locked any more for {:?}", current.describe()))
+            }
+            Err(Error::WouldBlock) => Ok(()),
+            Err(error) => return Err(error.into()),
+        }?;
         Ok(())
     }
 
     fn change_raw(&mut self, current: &mut Current, txn: &mut RawTransaction, rows: &RawRows) -> Result<(), Stop> {
         let key = self.dice.below(self.life.plan.keys);
         let item = Item { table: rows.number, key };
-        let version = current.version();
+        let version = current.version(item);
         let value = self.new_value(version);
         let in_the_way = self.dice.one_of(&[None, Some(false), Some(true)]);
         match self.dice.below(10) {
