@@ -78,6 +78,29 @@ fn the_file_is_cut_off_after_a_checkpoint() {
     bed.verify_clean(&[&tree]);
 }
 
+/// A power cut after the cut may have brought back some sectors of the pages.
+#[test]
+fn what_was_cut_off_does_not_come_back() {
+    let disk = CrashDisk::new();
+    let bed = Bed::create(Arc::new(disk.clone()), Setup::default()).unwrap();
+    let tree = bed.new_tree();
+    let acc = bed.access();
+    for n in 0..4000u32 {
+        put(&tree, &n.to_be_bytes(), &[3; 200], &acc).unwrap();
+    }
+    for n in 100..4000u32 {
+        remove(&tree, &n.to_be_bytes(), &acc).unwrap();
+    }
+    let (gone, at) = bed.space.shrink(&acc).unwrap();
+    assert!(gone > 64, "{gone}");
+    assert!(bed.space.truncate_file(at, bed.checkpoint(), &acc).unwrap());
+    let len = bed.space.space().file().len().unwrap();
+    for seed in 0..20 {
+        let file = disk.reboot(seed).open(FILE, OpenOptions::new(FileKind::Data)).unwrap();
+        assert_eq!(file.len().unwrap(), len, "power cut {seed}");
+    }
+}
+
 #[test]
 fn a_full_disk_is_an_error_of_the_statement_and_nothing_else() {
     let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));

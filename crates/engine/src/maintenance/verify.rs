@@ -2,7 +2,8 @@
 //!
 //! For each table, and for the engine's own spaces:
 //! 1. What is dirty is written, then every page of the file that is allocated is read from disk and
-//!    its checksum and address compared. A free page may hold anything.
+//!    its checksum and address compared. A free page may hold anything, and may be allocated after
+//!    it was read: what is wrong counts only if it is still there when the page was written.
 //! 2. The undo logs, the version tree and every tree are walked with the key ranges that parents
 //!    give their children, large values included; each page may be reached once, and has to be
 //!    allocated. The version header of each entry has to be one that a transaction can have
@@ -283,20 +284,40 @@ impl Run<'_> {
             if !read_piece(file.as_ref(), at, &mut buf)? {
                 continue;
             }
+            let mut suspects = Vec::new();
             for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
                 let no = PageNo((at / page_size as u64) as u32 + i as u32);
-                if let Some(error) = self.recheck(space.space(), no, bytes)?
-                    && space.is_allocated(no, &self.instance.pool().access(AccessKind::Maintenance)).unwrap_or(true)
-                {
-                    self.find(name, error);
+                if self.recheck(space.space(), no, bytes)?.is_some() {
+                    suspects.push(no);
                 }
                 self.report.pages += 1;
                 self.at.pages_done += 1;
             }
+            self.judge(name, space, suspects)?;
             at += n as u64;
             self.at.pages_total = self.at.pages_total.max(self.at.pages_done);
             (self.progress)(&self.at);
         }
+    }
+
+    /// Reports those of the pages, which did not check out, that are allocated and do not check out
+    /// after they were written either.
+    fn judge(&mut self, name: &str, space: &SpaceFile, mut suspects: Vec<PageNo>) -> Result<()> {
+        let pool = self.instance.pool();
+        suspects.retain(|no| space.is_allocated(*no, &pool.access(AccessKind::Maintenance)).unwrap_or(true));
+        if suspects.is_empty() {
+            return Ok(());
+        }
+        pool.flush_space(space.space())?;
+        let file = space.space().file();
+        let mut bytes = AlignedBuf::zeroed(self.instance.meta.page_size);
+        for no in suspects {
+            let is_there = read_piece(file.as_ref(), u64::from(no.0) * bytes.len() as u64, &mut bytes)?;
+            if is_there && let Some(error) = self.recheck(space.space(), no, &mut bytes)? {
+                self.find(name, error);
+            }
+        }
+        Ok(())
     }
 
     /// What is wrong with page `no`, whose bytes were read into `bytes`; reads it again before it

@@ -162,7 +162,8 @@ impl SpaceFile {
 
     /// Truncates the file behind its last page, if `checkpoint`, the LSN of the last checkpoint,
     /// has passed `shrunk`, the position that [`SpaceFile::shrink`] returned. Returns whether it
-    /// did.
+    /// did. The file is shorter after a power cut, too: otherwise it could grow into what a power
+    /// cut has left of the pages. Writes the dirty pages of the space.
     ///
     /// # Errors
     /// Those of the disk and of reading the header.
@@ -175,6 +176,8 @@ impl SpaceFile {
             .ok_or_else(|| self.damaged(PageNo(0), "the space header is not one"))?
             .pages;
         self.space().file().set_len(u64::from(pages) * self.page_size() as u64)?;
+        drop(head);
+        self.store.pool().flush_space(self.space())?;
         Ok(true)
     }
 
