@@ -27,7 +27,7 @@ use crossbeam_utils::CachePadded;
 use holdfast_base::HashMap;
 use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId, latches};
-use holdfast_metrics::{Gauge, Local, Metrics};
+use holdfast_metrics::{Gauge, Local, Metrics, Spread};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::{FlushAtCommit, Poison};
@@ -82,7 +82,8 @@ pub struct TxnSystem {
     pub(crate) locks: LockManager,
     pub(crate) undo: UndoSpace,
     pub(crate) versions: VersionTree,
-    indexes: RwLock<HashMap<IndexId, Arc<TableIndex>>>,
+    /// The registered indexes. Each group of threads reads a list of its own.
+    indexes: Spread<RwLock<HashMap<IndexId, Arc<TableIndex>>>>,
     /// Counters from the checkpoint, for indexes that are not registered yet.
     pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
     open: Arc<OpenTxns>,
@@ -168,7 +169,7 @@ impl TxnSystem {
             metrics,
             undo,
             versions,
-            indexes: RwLock::new(HashMap::default()),
+            indexes: Spread::default(),
             saved_rows: Mutex::new(from.rows.iter().copied().collect()),
             open,
             history: History::default(),
@@ -188,14 +189,14 @@ impl TxnSystem {
     pub fn register(&self, index: &Arc<TableIndex>) -> bool {
         let saved = self.saved_rows.lock().remove(&index.id());
         saved.inspect(|&rows| index.set_rows(rows));
-        self.indexes.write().insert(index.id(), Arc::clone(index));
+        self.indexes.all().for_each(|own| drop(own.write().insert(index.id(), Arc::clone(index))));
         saved.is_some()
     }
 
     /// Forgets an index that is about to be dropped: waits until purge and rollback have released
     /// its tree; they pass over what they find about it later. No transaction may use it any more.
     pub fn forget(&self, id: IndexId) {
-        let index = self.indexes.write().remove(&id);
+        let index = self.indexes.all().filter_map(|own| own.write().remove(&id)).last();
         self.saved_rows.lock().remove(&id);
         if let Some(index) = index {
             index.retire();
@@ -206,7 +207,7 @@ impl TxnSystem {
     /// A registered index.
     #[must_use]
     pub fn index(&self, id: IndexId) -> Option<Arc<TableIndex>> {
-        self.indexes.read().get(&id).cloned()
+        self.indexes.mine().read().get(&id).cloned()
     }
 
     /// Counts the rows that a transaction which has committed put into indexes, or took out.
@@ -214,7 +215,7 @@ impl TxnSystem {
         // What every transaction changes to no effect would go from core to core all the same.
         deltas.retain(|(_, by)| *by != 0);
         if !deltas.is_empty() {
-            let indexes = self.indexes.read();
+            let indexes = self.indexes.mine().read();
             for (index, by) in deltas.drain(..) {
                 indexes.get(&index).inspect(|index| index.add_rows(by));
             }
@@ -222,7 +223,7 @@ impl TxnSystem {
     }
 
     pub(crate) fn all_indexes(&self) -> Vec<Arc<TableIndex>> {
-        self.indexes.read().values().cloned().collect()
+        self.indexes.mine().read().values().cloned().collect()
     }
 
     /// The lock side of a transaction, which is entered in the lists if `listed`.

@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-use crossbeam_utils::CachePadded;
 use holdfast_base::blocking::{RwLock, RwLockReadGuard};
 use holdfast_base::{CommitNo, Error, IndexId, Result};
+use holdfast_metrics::Spread;
 use holdfast_pool::AccessStats;
 use holdfast_tree::Tree;
 
@@ -30,7 +30,7 @@ pub struct TableIndex {
     /// The rows that its entries lead to.
     rows_led_to: Option<Arc<TableIndex>>,
     /// Every transaction that inserts or deletes writes it: the rest is read all the time.
-    rows: CachePadded<AtomicI64>,
+    rows: Spread<AtomicI64>,
     /// The commit from which on it says what there is; views of before find nothing of theirs in
     /// it.
     since: AtomicU64,
@@ -56,7 +56,7 @@ impl TableIndex {
     }
 
     fn make(tree: Tree, kind: IndexKind, rows_led_to: Option<Arc<TableIndex>>) -> Arc<TableIndex> {
-        let (rows, since, stats) = (CachePadded::default(), AtomicU64::new(0), AccessStats::default());
+        let (rows, since, stats) = (Spread::default(), AtomicU64::new(0), AccessStats::default());
         Arc::new(TableIndex { tree, kind, rows_led_to, rows, since, stats, gone: RwLock::new(false) })
     }
 
@@ -87,16 +87,17 @@ impl TableIndex {
     /// About how many live entries it has, by committed transactions. Exact after a clean stop.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        self.rows.load(Ordering::Relaxed).max(0).unsigned_abs()
+        self.rows.all().map(|own| own.load(Ordering::Relaxed)).sum::<i64>().max(0).unsigned_abs()
     }
 
     /// Sets the number of live entries (after a bulk load, or when a scan counted them).
     pub fn set_rows(&self, n: u64) {
-        self.rows.store(i64::try_from(n).unwrap_or(i64::MAX), Ordering::Relaxed);
+        self.rows.all().for_each(|own| own.store(0, Ordering::Relaxed));
+        self.rows.mine().store(i64::try_from(n).unwrap_or(i64::MAX), Ordering::Relaxed);
     }
 
     pub(crate) fn add_rows(&self, by: i64) {
-        self.rows.fetch_add(by, Ordering::Relaxed);
+        self.rows.mine().fetch_add(by, Ordering::Relaxed);
     }
 
     /// Says that the index was filled, from its table's rows, when `commit` was the last commit. It
