@@ -24,6 +24,7 @@
 
 #![forbid(unsafe_code)]
 
+mod allowance;
 mod checkpoint;
 mod config;
 mod flusher;

@@ -6,12 +6,13 @@
 //! prepared ahead. When users wait, or the disk is full, rollback and purge still have room; when
 //! these wait, the checkpoint has. The checkpoint never waits.
 //!
-//! Accounting: `outstanding` is the sum of all tickets. A ticket is given back *after* its group
-//! was appended. So a group in flight is counted twice for a moment, and never not at all.
+//! Accounting: `outstanding` is the sum of the tickets that are counted exactly; the others are
+//! counted by the groups of threads that took them (`allowance.rs`), as long as there is plenty of
+//! room. A ticket is given back *after* its group was appended, where it was counted. So a group in
+//! flight is counted twice for a moment, and never not at all.
 //!
 //! Taking a ticket promises the bytes first, and gives them back like any ticket if there is no
-//! room for them. The end of the log is in the same cache line as the sum: every change of a page
-//! changes both, so one transfer of the line between cores serves both.
+//! room for them.
 //!
 //! Waiting:
 //!
@@ -29,8 +30,9 @@
 //!
 //! Invariant *no call is lost*: a waiter makes its last attempt under the mutex, after registering
 //! in `waiting`. The checkpointer calls under the mutex, always. The drop of a ticket reads
-//! `waiting` after its read-modify-write of `outstanding`, and the attempt begins with one. Either
-//! the attempt's came later and saw the room, or the drop's came later and saw the registration.
+//! `waiting` after its read-modify-write of the count that has the ticket, and the attempt begins
+//! with one of each count. Either the attempt's came later and saw the room, or the drop's came
+//! later and saw the registration.
 //! This also holds for the ticket of a thread that found no room: its drop calls the waiter that
 //! the ticket kept from going on. Waiters promise nothing that they may have to give back.
 //!
@@ -51,6 +53,7 @@ use holdfast_base::sync::atomic::{AtomicU64, Ordering};
 use holdfast_base::sync::{Mutex, MutexGuard};
 use holdfast_base::{Error, Result, Waiter, Wake};
 
+use crate::allowance::{Allowances, allowance};
 use crate::config::{Geometry, Sizes};
 
 /// The kind of work that log space is reserved for.
@@ -114,17 +117,25 @@ fn limit_of(geometry: &Geometry, class: SpaceClass) -> u64 {
     }
 }
 
-/// The part of the gate that every change of a page writes to.
-struct End {
-    /// The LSN of the next group.
-    next: AtomicU64,
-    /// The bytes promised and not yet given back.
-    outstanding: AtomicU64,
+/// Succeeds if there is room for `promised` bytes, the last of them for `class`.
+#[inline]
+fn room_for(promised: u64, class: SpaceClass, geometry: &Geometry, at: &Position) -> Result<(), Refusal> {
+    let limit = limit_of(geometry, class);
+    let kept = geometry.hard_limit - limit;
+    let end = at.next + promised;
+    if class != SpaceClass::Checkpoint && end.saturating_sub(at.checkpoint) > limit {
+        return Err(Refusal::Wait);
+    }
+    if end + kept > at.prepared { Err(Refusal::Prepare(end + kept)) } else { Ok(()) }
 }
 
 /// The admission to the log's space; see the module.
 pub struct SpaceGate {
-    end: CachePadded<End>,
+    /// The LSN of the next group: the one line that every change of a page writes to.
+    next: CachePadded<AtomicU64>,
+    /// The bytes promised by tickets that are counted exactly.
+    outstanding: CachePadded<AtomicU64>,
+    allowances: Allowances,
     waiting: AtomicU64,
     sizes: Arc<Sizes>,
     queues: Mutex<Queues>,
@@ -161,7 +172,9 @@ impl SpaceGate {
     /// Creates the gate of a log that ends at `next`. Nothing is promised yet.
     pub fn new(sizes: Arc<Sizes>, next: u64) -> SpaceGate {
         SpaceGate {
-            end: CachePadded::new(End { next: AtomicU64::new(next), outstanding: AtomicU64::new(0) }),
+            next: CachePadded::new(AtomicU64::new(next)),
+            outstanding: CachePadded::new(AtomicU64::new(0)),
+            allowances: Allowances::new(next),
             waiting: AtomicU64::new(0),
             sizes,
             queues: Mutex::default(),
@@ -171,12 +184,25 @@ impl SpaceGate {
     /// The LSN of the next group. An appending thread advances it.
     #[inline]
     pub fn next(&self) -> &AtomicU64 {
-        &self.end.next
+        &self.next
+    }
+
+    /// A thread has appended up to `end`. To be called before it gives its ticket back.
+    #[inline]
+    pub fn grown_to(&self, end: u64) {
+        self.allowances.grown_to(end, || self.sizes.get());
+    }
+
+    /// An LSN that the end of the log has not passed, but for groups whose tickets are still out;
+    /// a little beyond the end.
+    #[inline]
+    pub fn horizon(&self) -> u64 {
+        self.allowances.horizon()
     }
 
     /// The bytes promised and not yet given back.
-    pub fn outstanding(&self) -> u64 {
-        self.end.outstanding.load(Ordering::Acquire)
+    pub fn promised(&self) -> u64 {
+        self.outstanding.load(Ordering::Acquire) + self.allowances.held()
     }
 
     /// The age that a class may reach.
@@ -191,38 +217,79 @@ impl SpaceGate {
         if class == SpaceClass::User && self.waiting.load(Ordering::Relaxed) > 0 {
             return Err(Refusal::Wait);
         }
-        let others = self.end.outstanding.fetch_add(bytes, Ordering::AcqRel);
-        // If there is no room, its drop gives the bytes back and calls the first waiters.
-        let ticket = self.ticket(bytes);
-        // Read after `outstanding`: what a ticket gave back before is part of `next` by now.
-        self.room_for(others + bytes, class, &log.position()).map(|()| ticket)
-    }
-
-    /// The ticket for bytes that have been promised.
-    fn ticket(&self, bytes: u64) -> SpaceTicket<'_> {
-        SpaceTicket { gate: self, bytes }
-    }
-
-    /// Succeeds if there is room for `promised` bytes, the last of them for `class`.
-    #[inline]
-    fn room_for(&self, promised: u64, class: SpaceClass, at: &Position) -> Result<(), Refusal> {
         let geometry = self.sizes.get();
-        let limit = limit_of(&geometry, class);
-        let kept = geometry.hard_limit - limit;
-        let end = at.next + promised;
-        if class != SpaceClass::Checkpoint && end.saturating_sub(at.checkpoint) > limit {
-            return Err(Refusal::Wait);
+        if !self.allowances.is_crowded() {
+            let count = self.allowances.try_add(bytes, &geometry);
+            let ticket = match count {
+                Some(count) => SpaceTicket { gate: self, count, bytes },
+                None => self.promise_unasked(bytes).0,
+            };
+            // The mark is read after the bytes are counted.
+            if !self.allowances.is_crowded() && self.is_plenty(&geometry, class, log) {
+                return Ok(ticket);
+            }
+            // Its drop gives the bytes back and calls the first waiters.
         }
-        if end + kept > at.prepared { Err(Refusal::Prepare(end + kept)) } else { Ok(()) }
+        self.try_take_exactly(bytes, class, &geometry, log)
     }
 
-    /// Promises `bytes` if there is room.
-    fn promise(&self, bytes: u64, class: SpaceClass, log: &impl Log) -> Result<(), Refusal> {
-        let mut outstanding = self.outstanding();
+    /// Whether there is room for twice the allowance beyond what is promised exactly. Prepares the
+    /// segments for it.
+    #[inline]
+    fn is_plenty(&self, geometry: &Geometry, class: SpaceClass, log: &impl Log) -> bool {
+        let promised = self.outstanding.load(Ordering::Acquire) + 2 * allowance(geometry);
+        let at = Position { next: self.horizon(), ..log.position() };
+        match room_for(promised, class, geometry, &at) {
+            Ok(()) => true,
+            Err(Refusal::Wait) => false,
+            Err(Refusal::Prepare(lsn)) => log.prepare(lsn).is_ok(),
+        }
+    }
+
+    /// As [`SpaceGate::try_take`] when the log may be crowded.
+    #[cold]
+    fn try_take_exactly(
+        &self,
+        bytes: u64,
+        class: SpaceClass,
+        geometry: &Geometry,
+        log: &impl Log,
+    ) -> Result<SpaceTicket<'_>, Refusal> {
+        let (ticket, exactly) = self.promise_unasked(bytes);
+        let promised = exactly + self.allowances.crowd();
+        // Read after the counts: what a ticket gave back before is part of `next` by now.
+        let at = log.position();
+        room_for(promised, class, geometry, &at)?;
+        let plenty = 2 * allowance(geometry);
+        if self.waiting.load(Ordering::Relaxed) == 0
+            && at.next + promised + 2 * plenty <= at.checkpoint + geometry.user_limit
+            && at.next + promised + plenty + geometry.hard_limit - geometry.user_limit <= at.prepared
+        {
+            self.allowances.end_crowd();
+        }
+        Ok(ticket)
+    }
+
+    /// Counts `bytes` exactly, whether there is room for them or not. Returns them with what is
+    /// promised exactly then.
+    fn promise_unasked(&self, bytes: u64) -> (SpaceTicket<'_>, u64) {
+        let others = self.outstanding.fetch_add(bytes, Ordering::AcqRel);
+        (self.ticket(bytes), others + bytes)
+    }
+
+    /// The ticket for bytes that have been promised exactly.
+    fn ticket(&self, bytes: u64) -> SpaceTicket<'_> {
+        SpaceTicket { gate: self, count: &self.outstanding, bytes }
+    }
+
+    /// Promises `bytes` exactly if there is room. `of_groups` are promised by groups of threads.
+    fn promise(&self, bytes: u64, of_groups: u64, class: SpaceClass, log: &impl Log) -> Result<(), Refusal> {
+        let geometry = self.sizes.get();
+        let mut outstanding = self.outstanding.load(Ordering::Acquire);
         loop {
-            self.room_for(outstanding + bytes, class, &log.position())?;
             let taken = outstanding + bytes;
-            match self.end.outstanding.compare_exchange_weak(outstanding, taken, Ordering::AcqRel, Ordering::Acquire) {
+            room_for(taken + of_groups, class, &geometry, &log.position())?;
+            match self.outstanding.compare_exchange_weak(outstanding, taken, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Ok(()),
                 Err(now) => outstanding = now,
             }
@@ -314,11 +381,12 @@ impl SpaceGate {
         class: SpaceClass,
         log: &impl Log,
     ) -> (Vec<Arc<Waiter<u64>>>, Option<Refusal>) {
-        // A read-modify-write, not a load: the invariant *no call is lost* needs it.
-        self.end.outstanding.fetch_add(0, Ordering::AcqRel);
+        // Read-modify-writes, not loads: the invariant *no call is lost* needs them.
+        self.outstanding.fetch_add(0, Ordering::AcqRel);
+        let of_groups = self.allowances.crowd();
         let (mut served, mut refusal) = (Vec::new(), None);
         while let (Some(first), None) = (queue.front(), refusal) {
-            match self.promise(first.wants, class, log) {
+            match self.promise(first.wants, of_groups, class, log) {
                 Ok(()) => served.extend(queue.pop_front()),
                 Err(why) => refusal = Some(why),
             }
@@ -365,6 +433,8 @@ impl SpaceGate {
 /// waits for a second one may wait for itself.
 pub struct SpaceTicket<'g> {
     gate: &'g SpaceGate,
+    /// What counts the bytes.
+    count: &'g AtomicU64,
     bytes: u64,
 }
 
@@ -378,7 +448,7 @@ impl SpaceTicket<'_> {
 
 impl Drop for SpaceTicket<'_> {
     fn drop(&mut self) {
-        self.gate.end.outstanding.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.count.fetch_sub(self.bytes, Ordering::AcqRel);
         if self.gate.waiting.load(Ordering::Acquire) > 0 {
             self.gate.call_first();
         }

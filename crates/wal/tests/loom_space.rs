@@ -132,6 +132,29 @@ fn a_ticket_given_back_lets_the_line_go_on() {
     });
 }
 
+/// A ticket of a group, counted by the group, and one that needs all the room.
+#[test]
+fn what_a_group_grants_is_counted_by_those_who_need_its_room() {
+    explore(|log| {
+        let small = 4096;
+        assert!(take_in_threads(&log, &[log.all, small]).iter().all(Result::is_ok));
+        assert_eq!(log.gate.promised(), 0);
+    });
+}
+
+/// The same when the ticket of the group is out already: its drop calls the waiter.
+#[test]
+fn a_ticket_of_a_group_that_is_given_back_lets_the_line_go_on() {
+    explore(|log| {
+        let small = log.reserve(4096).unwrap();
+        let other = log.clone();
+        let threads = thread::spawn(move || take_in_threads(&other, &[other.all, 4096]));
+        log.give_back(small);
+        assert!(threads.join().unwrap().iter().all(Result::is_ok));
+        assert_eq!(log.gate.promised(), 0);
+    });
+}
+
 #[test]
 fn a_checkpoint_lets_the_line_go_on() {
     explore(|log| {

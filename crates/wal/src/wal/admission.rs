@@ -68,6 +68,10 @@ impl Wal {
     #[must_use]
     pub fn throttle_delay(&self) -> Duration {
         let geometry = self.sizes.get();
+        // The end of the log is read only where it can matter.
+        if self.gate.horizon().saturating_sub(self.checkpoint_lsn().0) <= geometry.throttle_from {
+            return Duration::ZERO;
+        }
         let Some(over) = self.age().checked_sub(geometry.throttle_from + 1) else { return Duration::ZERO };
         let range = (geometry.user_limit - geometry.throttle_from) as f64;
         self.config.throttle_max.mul_f64(((over + 1) as f64 / range).min(1.0).powi(8))

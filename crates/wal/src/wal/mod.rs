@@ -205,6 +205,7 @@ impl Wal {
         self.written.groups.store(lsn, Ordering::Release);
         self.written.bytes.store(lsn, Ordering::Release);
         self.gate.next().store(lsn, Ordering::Release);
+        self.gate.grown_to(lsn);
     }
 
     /// Ends recovery. The next group starts at `lsn`.
@@ -426,7 +427,7 @@ impl Wal {
         let recycled = self.segments.recycle_below(lsn.0);
         // Ahead of need, on the checkpointer's time. A full disk is reported to the statements that
         // need room.
-        let promised = self.next_lsn().0 + self.gate.outstanding();
+        let promised = self.next_lsn().0 + self.gate.promised();
         let _ = self.segments.prepare_to(promised + self.sizes.get().ahead());
         self.gate.call_first();
         recycled

@@ -63,6 +63,7 @@ impl Wal {
         let header = GroupHeader::new(payload.len(), payload_crc, start, self.commit.reached(), epoch);
         self.ring.put(start, header.words(), payload);
         self.ring.publish(start, end);
+        self.gate.grown_to(end);
         if end >= self.growth_due.load(Ordering::Relaxed) {
             self.call_growth_hooks(end);
         }
