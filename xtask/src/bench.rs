@@ -5,6 +5,7 @@ mod pack;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use anyhow::Context;
 use clap::Subcommand;
 
 use crate::packages::{self, Need};
@@ -27,6 +28,18 @@ pub enum What {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Find the lines of memory that threads share in an operation, in a trace of valgrind's
+    Lines {
+        /// `cargo bench -p holdfast-engine --bench rows` has them
+        #[arg(default_values = ["get-hot", "update", "insert"])]
+        operations: Vec<String>,
+        /// Threads that do operations in turns
+        #[arg(long, default_value_t = 4)]
+        threads: u64,
+        /// Where to write the result as JSON, for `holdfast-coherence model`
+        #[arg(long, default_value = ".lab/lines.json")]
+        json: PathBuf,
+    },
     /// Pack the measurements of scaling (`bench scale`, `mariadb bench --cores`), with all that
     /// they need, for a machine with more cores
     Pack {
@@ -43,6 +56,7 @@ pub fn run(what: Option<What>) -> anyhow::Result<()> {
     match what {
         Some(What::Compare { args }) => compare(&args),
         Some(What::Scale { args }) => scale(&args),
+        Some(What::Lines { operations, threads, json }) => lines(&operations, threads, &json),
         Some(What::Pack { file, without_server }) => pack::run(&file, !without_server),
         None => parts(),
     }
@@ -74,6 +88,36 @@ fn compare(args: &[String]) -> anyhow::Result<()> {
 fn scale(args: &[String]) -> anyhow::Result<()> {
     packages::provide(&[BINDGEN, ROCKSDB])?;
     check(peers("run --release", "-- scale").args(args))
+}
+
+const VALGRIND: Need = Need {
+    package: "valgrind",
+    reason: "it traces the accesses to memory",
+    is_there: || works(Command::new("valgrind").arg("--version")),
+};
+
+/// Valgrind knows no system call that the program makes past the C library.
+const FOR_VALGRIND: &str = "--cfg rustix_use_libc";
+
+fn lines(operations: &[String], threads: u64, json: &Path) -> anyhow::Result<()> {
+    packages::provide(&[VALGRIND])?;
+    if let Some(folder) = json.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut build = cargo("build --release --package holdfast-engine --bench rows --target-dir target/valgrind");
+    let program = built(build.arg("--message-format=json").env("RUSTFLAGS", FOR_VALGRIND))?;
+    let mut trace = cargo("run --release --package holdfast-coherence -- lines");
+    trace.arg("--threads").arg(threads.to_string()).arg("--json").arg(json);
+    check(trace.arg(program).args(operations))
+}
+
+/// Builds, and returns the executable that Cargo names.
+fn built(build: &mut Command) -> anyhow::Result<PathBuf> {
+    let output = build.stderr(std::process::Stdio::inherit()).output()?;
+    anyhow::ensure!(output.status.success(), "the build ends with {}", output.status);
+    let messages = output.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let executables = messages.filter_map(|message: serde_json::Value| Some(message["executable"].as_str()?.into()));
+    executables.last().context("Cargo names no executable")
 }
 
 /// The quick check of a long suite: the unit tests of the workspace of the peers, every adapter,
