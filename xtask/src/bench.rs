@@ -116,8 +116,8 @@ fn built(build: &mut Command) -> anyhow::Result<PathBuf> {
     let output = build.stderr(std::process::Stdio::inherit()).output()?;
     anyhow::ensure!(output.status.success(), "the build ends with {}", output.status);
     let messages = output.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    let executables = messages.filter_map(|message: serde_json::Value| Some(message["executable"].as_str()?.into()));
-    executables.last().context("Cargo names no executable")
+    let name = |message: serde_json::Value| Some(message["executable"].as_str()?.into());
+    messages.filter_map(name).next_back().context("Cargo names no executable")
 }
 
 /// The quick check of a long suite: the unit tests of the workspace of the peers, every adapter,
