@@ -194,7 +194,8 @@ impl TxnSystem {
     }
 
     /// Forgets an index that is about to be dropped: waits until purge and rollback have released
-    /// its tree; they pass over what they find about it later. No transaction may use it any more.
+    /// its tree, which they do not touch any more. No transaction may change it; those that began
+    /// before may go on reading it, and purge keeps the versions that they see.
     pub fn forget(&self, id: IndexId) {
         let index = self.indexes.all().filter_map(|own| own.write().remove(&id)).last();
         self.saved_rows.lock().remove(&id);

@@ -3,8 +3,7 @@
 //!
 //! A cursor shows rows as of its view. Above READ COMMITTED that is its transaction's; at READ
 //! COMMITTED it is one of its own, so such a cursor counts as a transaction that only reads. What
-//! its transaction changes while it is open is not judged, nor what it leaves out of a table that
-//! is gone by then.
+//! its transaction changes while it is open is not judged.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, ControlFlow};
@@ -171,8 +170,7 @@ impl Session {
     fn advance(&mut self, current: &mut Current, held: &mut Held<'_>, count: u64) -> Result<bool, Stop> {
         for _ in 0..count {
             let Some(row) = held.rows.next() else {
-                let is_there = self.life.is_there(held.table);
-                for key in (held.from..held.to).filter(|_| is_there) {
+                for key in held.from..held.to {
                     if !held.shown.contains(&key) {
                         self.held_saw(current, held, key, None)?;
                     }

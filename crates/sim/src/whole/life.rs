@@ -14,7 +14,6 @@ use super::counters::Counters;
 use super::definitions::Definitions;
 use super::history::{Coverage, History, Txn};
 use super::metadata::Metadata;
-use super::places;
 use super::plan::{Damage, Plan};
 use super::struck::Struck;
 
@@ -68,11 +67,6 @@ impl Life {
     /// Whether pages of tables are damaged in this life.
     pub fn damages(&self) -> bool {
         self.is_last && self.plan.damage != Damage::None
-    }
-
-    /// Whether the table of this number has not been taken away.
-    pub fn is_there(&self, number: usize) -> bool {
-        !places::is_changing(number) || places::changing(self.db()).into_values().any(|other| other == number)
     }
 
     /// There is room on the disk from now on.

@@ -214,19 +214,22 @@ impl TxnSystem {
         acc: &Access<'_>,
     ) -> Result<()> {
         let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-        let Some(index) = self.index(record.index) else { return Ok(()) };
-        let Some(_pinned) = index.pin() else { return Ok(()) };
-        let mut entry = Entry { index: index.id(), key: record.key.to_vec(), overwriter: txn, ..Entry::default() };
+        let index = self.index(record.index);
+        let pinned = index.as_ref().and_then(|i| i.pin());
+        let mut entry = Entry { index: record.index, key: record.key.to_vec(), overwriter: txn, ..Entry::default() };
         let mut needed_by = None;
-        if record.deletes {
-            match index.unless_damaged(self.remove_mark(&index, record.key, txn, roll, long.is_empty(), acc))? {
+        if let (Some(index), Some(_)) = (&index, &pinned)
+            && record.deletes
+        {
+            match index.unless_damaged(self.remove_mark(index, record.key, txn, roll, long.is_empty(), acc))? {
                 Some(true) => (entry.pending, needed_by) = (Some(roll), long.first()),
                 Some(false) => {}
                 None => return Ok(()),
             }
         }
+        // Also if the index is gone: a transaction that began before may go on reading it.
         if let Some(payload) = record.prior {
-            let prior = crate::entry::visibility::split(&index, payload)?.0;
+            let prior = VersionHeader::decode(payload).ok_or_else(|| self.undo.damaged(roll.page()))?.0;
             let sees = |v: &&Arc<View>| !v.is_cancelled() && v.sees(prior.txn, &self.map);
             if prior.txn != txn
                 && !prior.deleted

@@ -30,8 +30,10 @@
 //! Then the log is free. So a long view costs one version per entry that was changed, however
 //! often.
 //!
-//! A table with a damaged page is passed over, as if it were dropped: it can only be salvaged, and
-//! the others must not wait. What damage of the undo space itself costs is in `crate::purge::lost`.
+//! Of an index that is dropped only the images are copied: transactions that began before go on
+//! reading it. Its delete marks and chains go with it. A table with a damaged page is passed over:
+//! it can only be salvaged, and the others must not wait. What damage of the undo space itself
+//! costs is in `crate::purge::lost`.
 //!
 //! # Crash safety
 //! Every step can be repeated. A chain that a record names belongs to the version tree if the image

@@ -173,19 +173,20 @@ impl TxnSystem {
         }
         let index = self.index(entry.index);
         let pinned = index.as_ref().and_then(|i| i.pin());
-        let Some(index) = index.as_ref().filter(|_| pinned.is_some()) else {
-            return self.versions.drop_entry(key, value, acc); // The table is gone, its chains with it.
-        };
+        let index = index.as_ref().filter(|_| pinned.is_some());
         let mut older = views.iter().filter(|v| !v.sees(entry.overwriter, &self.map));
         let needed_by = match (entry.pending, entry.writer()) {
-            (Some(_), _) => older.next(),
-            (None, Some(writer)) => older.find(|v| v.sees(writer, &self.map)),
-            (None, None) => None,
+            (Some(_), _) if index.is_some() => older.next(),
+            (_, Some(writer)) => older.find(|v| v.sees(writer, &self.map)),
+            (_, None) => None,
         };
         if let Some(view) = needed_by {
             self.background.request_sweep(view.charge(key));
             return Ok(());
         }
+        let Some(index) = index else {
+            return self.versions.drop_entry(key, value, acc); // Its mark and chain go with the table.
+        };
         if let Some(roll) = entry.pending {
             index.unless_damaged(self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;
         }
