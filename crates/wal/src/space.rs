@@ -210,27 +210,28 @@ impl SpaceGate {
         limit_of(&self.sizes.get(), class)
     }
 
-    /// Takes a ticket if the class's limit allows it now. A user gets none while another waiter
-    /// exists.
+    /// Takes a ticket if there is plenty of room. A user gets none while another waiter exists.
     #[inline]
-    pub fn try_take(&self, bytes: u64, class: SpaceClass, log: &impl Log) -> Result<SpaceTicket<'_>, Refusal> {
-        if class == SpaceClass::User && self.waiting.load(Ordering::Relaxed) > 0 {
-            return Err(Refusal::Wait);
+    pub fn try_take_of_plenty(&self, bytes: u64, class: SpaceClass, log: &impl Log) -> Option<SpaceTicket<'_>> {
+        if self.allowances.is_crowded() || self.must_queue(class) {
+            return None;
         }
         let geometry = self.sizes.get();
-        if !self.allowances.is_crowded() {
-            let count = self.allowances.try_add(bytes, &geometry);
-            let ticket = match count {
-                Some(count) => SpaceTicket { gate: self, count, bytes },
-                None => self.promise_unasked(bytes).0,
-            };
-            // The mark is read after the bytes are counted.
-            if !self.allowances.is_crowded() && self.is_plenty(&geometry, class, log) {
-                return Ok(ticket);
-            }
-            // Its drop gives the bytes back and calls the first waiters.
-        }
-        self.try_take_exactly(bytes, class, &geometry, log)
+        let ticket = match self.allowances.try_add(bytes, &geometry) {
+            Some(count) => SpaceTicket { gate: self, count, bytes },
+            None if bytes > limit_of(&geometry, class) => return None,
+            None => self.promise_unasked(bytes).0,
+        };
+        // The mark is read after the bytes are counted. If the ticket is not granted, its drop gives
+        // the bytes back and calls the first waiters.
+        let granted = !self.allowances.is_crowded() && self.is_plenty(&geometry, class, log);
+        granted.then_some(ticket)
+    }
+
+    /// Whether the class has to queue behind a waiter.
+    #[inline]
+    fn must_queue(&self, class: SpaceClass) -> bool {
+        class == SpaceClass::User && self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Whether there is room for twice the allowance beyond what is promised exactly. Prepares the
@@ -246,21 +247,19 @@ impl SpaceGate {
         }
     }
 
-    /// As [`SpaceGate::try_take`] when the log may be crowded.
-    #[cold]
-    fn try_take_exactly(
-        &self,
-        bytes: u64,
-        class: SpaceClass,
-        geometry: &Geometry,
-        log: &impl Log,
-    ) -> Result<SpaceTicket<'_>, Refusal> {
+    /// Takes a ticket if the class's limit allows it now. A user gets none while another waiter
+    /// exists. To be called after [`SpaceGate::try_take_of_plenty`].
+    pub fn try_take(&self, bytes: u64, class: SpaceClass, log: &impl Log) -> Result<SpaceTicket<'_>, Refusal> {
+        if self.must_queue(class) {
+            return Err(Refusal::Wait);
+        }
+        let geometry = self.sizes.get();
         let (ticket, exactly) = self.promise_unasked(bytes);
         let promised = exactly + self.allowances.crowd();
         // Read after the counts: what a ticket gave back before is part of `next` by now.
         let at = log.position();
-        room_for(promised, class, geometry, &at)?;
-        let plenty = 2 * allowance(geometry);
+        room_for(promised, class, &geometry, &at)?;
+        let plenty = 2 * allowance(&geometry);
         if self.waiting.load(Ordering::Relaxed) == 0
             && at.next + promised + 2 * plenty <= at.checkpoint + geometry.user_limit
             && at.next + promised + plenty + geometry.hard_limit - geometry.user_limit <= at.prepared
@@ -448,7 +447,8 @@ impl SpaceTicket<'_> {
 
 impl Drop for SpaceTicket<'_> {
     fn drop(&mut self) {
-        self.count.fetch_sub(self.bytes, Ordering::AcqRel);
+        let counted = self.count.fetch_sub(self.bytes, Ordering::AcqRel);
+        debug_assert!(counted >= self.bytes, "a ticket is given back where it was counted");
         if self.gate.waiting.load(Ordering::Acquire) > 0 {
             self.gate.call_first();
         }

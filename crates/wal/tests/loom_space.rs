@@ -47,9 +47,12 @@ impl Log for Model {
 
 impl Model {
     fn reserve(&self, bytes: u64) -> Result<SpaceTicket<'_>> {
-        let ticket = match self.gate.try_take(bytes, SpaceClass::User, self) {
-            Ok(ticket) => ticket,
-            Err(_) => self.gate.wait(bytes, SpaceClass::User, self)?,
+        let ticket = match self.gate.try_take_of_plenty(bytes, SpaceClass::User, self) {
+            Some(ticket) => ticket,
+            None => match self.gate.try_take(bytes, SpaceClass::User, self) {
+                Ok(ticket) => ticket,
+                Err(_) => self.gate.wait(bytes, SpaceClass::User, self)?,
+            },
         };
         let held = self.held.fetch_add(bytes, Ordering::AcqRel) + bytes;
         assert!(held <= self.all, "{held} of {}", self.all);

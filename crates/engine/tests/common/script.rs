@@ -95,6 +95,10 @@ pub fn script() -> Vec<Act> {
         Commit("a", deletes(100..139)),
         Compact,
         Commit("a", puts(100..110, 7, 80)),
+        // So that the log goes round.
+        Commit("a", puts(200..250, 1, 700)),
+        Checkpoint,
+        Commit("a", puts(200..250, 2, 700)),
     ]
 }
 

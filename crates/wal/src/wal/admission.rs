@@ -39,6 +39,10 @@ impl Wal {
     /// # Errors
     /// As [`Wal::reserve`].
     pub fn try_reserve(&self, bytes: u64, class: SpaceClass) -> Result<Option<SpaceTicket<'_>>> {
+        self.check_appendable()?;
+        if let Some(ticket) = self.gate.try_take_of_plenty(bytes, class, self) {
+            return Ok(Some(ticket));
+        }
         self.check(bytes, class)?;
         loop {
             match self.gate.try_take(bytes, class, self) {
