@@ -222,8 +222,8 @@ impl SpaceGate {
             None if bytes > limit_of(&geometry, class) => return None,
             None => self.promise_unasked(bytes).0,
         };
-        // The mark is read after the bytes are counted. If the ticket is not granted, its drop gives
-        // the bytes back and calls the first waiters.
+        // The mark is read after the bytes are counted. If the ticket is not granted, its drop
+        // gives the bytes back and calls the first waiters.
         let granted = !self.allowances.is_crowded() && self.is_plenty(&geometry, class, log);
         granted.then_some(ticket)
     }
