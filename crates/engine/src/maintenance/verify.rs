@@ -136,7 +136,7 @@ pub(crate) type Walk<'a> =
 const PIECE: usize = 1 << 20;
 /// Reads of a page that does not check out: a write may be under way.
 const READ_ATTEMPTS: u32 = 16;
-/// Times that a difference between trees and allocation has to be seen.
+/// Times that a difference between trees and allocation, or a wrong page, has to be seen.
 const LOOKS: usize = 3;
 
 pub(crate) fn verify(
@@ -301,22 +301,31 @@ impl Run<'_> {
     }
 
     /// Reports those of the pages, which did not check out, that are allocated and do not check out
-    /// after they were written either.
+    /// after they were written either, at each of several looks: a page may be allocated at one
+    /// look and free at the next, and then nothing writes it.
     fn judge(&mut self, name: &str, space: &SpaceFile, mut suspects: Vec<PageNo>) -> Result<()> {
         let pool = self.instance.pool();
-        suspects.retain(|no| space.is_allocated(*no, &pool.access(AccessKind::Maintenance)).unwrap_or(true));
-        if suspects.is_empty() {
-            return Ok(());
-        }
-        pool.flush_space(space.space())?;
-        let file = space.space().file();
+        let is_allocated = |no: PageNo| space.is_allocated(no, &pool.access(AccessKind::Maintenance)).unwrap_or(true);
         let mut bytes = AlignedBuf::zeroed(self.instance.meta.page_size);
-        for no in suspects {
-            let is_there = read_piece(file.as_ref(), u64::from(no.0) * bytes.len() as u64, &mut bytes)?;
-            if is_there && let Some(error) = self.recheck(space.space(), no, &mut bytes)? {
-                self.find(name, error);
+        let mut found = Vec::new();
+        for _ in 0..LOOKS {
+            suspects.retain(|no| is_allocated(*no));
+            if suspects.is_empty() {
+                return Ok(());
+            }
+            pool.flush_space(space.space())?;
+            found.clear();
+            for no in std::mem::take(&mut suspects) {
+                let at = u64::from(no.0) * bytes.len() as u64;
+                if read_piece(space.space().file().as_ref(), at, &mut bytes)?
+                    && let Some(error) = self.recheck(space.space(), no, &mut bytes)?
+                {
+                    suspects.push(no);
+                    found.push((no, error));
+                }
             }
         }
+        found.into_iter().filter(|(no, _)| is_allocated(*no)).for_each(|(_, error)| self.find(name, error));
         Ok(())
     }
 
