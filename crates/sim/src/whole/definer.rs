@@ -42,7 +42,11 @@ pub(super) fn run(life: &Arc<Life>, seed: u64) -> anyhow::Result<()> {
         match definer.act() {
             Ok(Next::On) => sim::progress(),
             Ok(Next::Stop) => break,
-            Err(error) => definer.tolerate(error)?,
+            Err(error) => {
+                definer.tolerate(error)?;
+                // The table that was being filled did not come about.
+                life.definitions.lock().forget_loading();
+            }
         }
         let most = if definer.dice.percent(70) { 3_000 } else { 300_000 };
         thread::sleep(Duration::from_micros(definer.dice.below(most)));
