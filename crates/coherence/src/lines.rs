@@ -31,7 +31,7 @@ pub struct Profile {
 /// Lines that are alike: the same code makes them move, and as many threads use each.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Shared {
-    /// The places in the code that make the line move, the most frequent first.
+    /// The code that makes the line move, as `crate/file:line`, the most frequent place first.
     pub sites: Vec<String>,
     /// Lines of this kind.
     pub copies: usize,
@@ -55,7 +55,7 @@ impl Profile {
 /// line of its input, and then marks its operations.
 ///
 /// # Errors
-/// The program or valgrind cannot be run, or fails.
+/// valgrind cannot start the program, or one of them fails.
 pub fn measure(program: &Path, operation: &str, turns: u64, threads: u64) -> anyhow::Result<Profile> {
     let mut child = Command::new("valgrind")
         .args(["--tool=lackey", "--trace-mem=yes", "--basic-counts=no", "-q"])
@@ -78,7 +78,7 @@ pub fn measure(program: &Path, operation: &str, turns: u64, threads: u64) -> any
     let (sharing, said) = followed?;
     ensure!(status.success(), "{} {operation} ends with {status}\n{said}", program.display());
     let sharing = sharing.context("the program printed no marks")?;
-    ensure!(sharing.operations > 0, "the program marked no operation");
+    ensure!(sharing.operations() > 0, "the program marked no operation");
     profile(operation, threads, &sharing, &mut Sites::of(program, mapped?)?)
 }
 
@@ -124,7 +124,9 @@ fn follow(
             (Some(event), Some(marks)) => {
                 let sharing = sharing.get_or_insert_with(|| Sharing::new(*marks, warm_up));
                 sharing.follow(event);
-                progress.set_position(sharing.operations + sharing.warm_up);
+                if sharing.ended() > progress.position() {
+                    progress.set_position(sharing.ended());
+                }
             }
             (Some(_), None) => {}
             (None, _) => said += &format!("{}\n", String::from_utf8_lossy(text)),
@@ -139,7 +141,7 @@ fn follow(
 const SELDOM: f64 = 0.02;
 
 fn profile(operation: &str, threads: u64, sharing: &Sharing, sites: &mut Sites) -> anyhow::Result<Profile> {
-    let operations = sharing.operations as f64;
+    let operations = sharing.operations() as f64;
     // Alike: the same two most frequent places in the code, and as many threads.
     let mut kinds: BTreeMap<(Vec<String>, u32), Vec<&Line>> = BTreeMap::new();
     for line in sharing.lines.values().filter(|line| line.moves > 0) {
@@ -164,10 +166,10 @@ fn profile(operation: &str, threads: u64, sharing: &Sharing, sites: &mut Sites) 
         .collect();
     shared.sort_by(|a, b| b.moves.total_cmp(&a.moves));
     let instructions = sharing.instructions_counted() as f64 / operations;
-    Ok(Profile { operation: operation.into(), threads, operations: sharing.operations, instructions, shared })
+    Ok(Profile { operation: operation.into(), threads, operations: sharing.operations(), instructions, shared })
 }
 
-/// The profile as a table.
+/// Returns a table of what moves in an operation.
 #[must_use]
 pub fn table(profile: &Profile) -> String {
     let mut text = format!(
@@ -199,7 +201,7 @@ pub struct Options {
     /// Where to write the result as JSON
     #[arg(long)]
     json: Option<PathBuf>,
-    /// The program under trace; it is called as `PROGRAM lines OPERATION TURNS THREADS`
+    /// The program to trace; valgrind starts it as `PROGRAM lines OPERATION TURNS THREADS`
     program: PathBuf,
     /// Its operations
     #[arg(required = true)]

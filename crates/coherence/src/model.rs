@@ -49,7 +49,7 @@ impl Machine {
         }
     }
 
-    /// The mean travel of a line from one of `cores` to another.
+    /// How long a line travels on average from the first of `cores` to another one.
     fn mean_travel(&self, cores: usize) -> f64 {
         let others = (1..cores).map(|to| self.travel(0, to)).sum::<f64>();
         if cores > 1 { others / (cores - 1) as f64 } else { self.own_ns }
@@ -82,7 +82,8 @@ fn all_queue(shared: &Shared, threads: u64) -> bool {
 }
 
 impl Work {
-    /// The work of a traced operation that takes one thread alone `alone_ns`.
+    /// Derives what a core does in one operation from its trace. `alone_ns`: the time that one
+    /// thread needs for the operation.
     #[must_use]
     pub fn new(profile: &Profile, alone_ns: f64, machine: &Machine) -> Work {
         let (common, others): (Vec<_>, Vec<_>) =
@@ -95,7 +96,7 @@ impl Work {
             })
             .collect();
         let mut visits = Vec::new();
-        // The lines in turns; of each line a read and a write in turns.
+        // An operation visits the lines in turns, and reads and writes each of them in turns.
         while left.iter().any(|&(writes, reads)| writes + reads > 0) {
             for (line, (writes, reads)) in left.iter_mut().enumerate() {
                 for (left, writes) in [(reads, false), (writes, true)] {

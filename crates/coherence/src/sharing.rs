@@ -60,10 +60,10 @@ pub struct Line {
 #[derive(Debug)]
 pub struct Sharing {
     marks: Marks,
-    /// Operations that are followed and not yet counted: caches fill in them.
-    pub warm_up: u64,
-    /// Operations that were counted.
-    pub operations: u64,
+    /// Operations at the beginning that are not counted: caches fill in them.
+    warm_up: u64,
+    /// Operations that have ended, those of the warm-up among them.
+    ended: u64,
     pub lines: HashMap<u64, Line>,
     thread: Option<u64>,
     code: u64,
@@ -84,7 +84,7 @@ impl Sharing {
         Sharing {
             marks,
             warm_up,
-            operations: 0,
+            ended: 0,
             lines,
             thread,
             code: 0,
@@ -93,6 +93,18 @@ impl Sharing {
             began: 0,
             passed_over: 0,
         }
+    }
+
+    /// Operations that have ended, those of the warm-up among them.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// Operations that were counted.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.ended.saturating_sub(self.warm_up)
     }
 
     /// Instructions of the operations that were counted.
@@ -142,9 +154,9 @@ impl Sharing {
         }
         if let Some(thread) = self.thread.take() {
             self.end_load(thread);
-            match self.warm_up {
-                0 => self.operations += 1,
-                _ => (self.warm_up, self.passed_over) = (self.warm_up - 1, self.instructions),
+            self.ended += 1;
+            if self.ended == self.warm_up {
+                self.passed_over = self.instructions;
             }
         }
     }
@@ -155,7 +167,7 @@ impl Sharing {
         let moves = if writes { line.holders != me } else { line.holders & me == 0 };
         line.holders = if writes { me } else { line.holders | me };
         line.threads |= me;
-        if self.warm_up > 0 {
+        if self.ended < self.warm_up {
             return;
         }
         if moves {
@@ -203,7 +215,7 @@ mod tests {
             for t in [0, 1] {
                 operation(&mut sharing, t, &events(t));
             }
-            assert_eq!(sharing.operations, [0, 0, 2, 4, 6, 8][turn]);
+            assert_eq!(sharing.operations(), [0, 0, 2, 4, 6, 8][turn]);
         }
         sharing
     }

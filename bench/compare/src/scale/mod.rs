@@ -168,7 +168,7 @@ pub mod tests {
         options: Options,
     }
 
-    /// The options that these arguments are.
+    /// Parses these arguments.
     pub fn parsed(args: &str) -> anyhow::Result<Options> {
         Ok(Program::try_parse_from(["scale"].into_iter().chain(args.split_whitespace()))?.options)
     }
