@@ -4,6 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use holdfast_server::{Cache, Release};
 
 use crate::packages::{self, Need};
 use crate::run::{cargo, cargo_nightly, check, works};
@@ -77,6 +78,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "lab", budget_minutes: 20.0, when: When::Long, job: lab },
     Suite { name: "lab-server", budget_minutes: 15.0, when: When::Long, job: lab_server },
     Suite { name: "lab-historic", budget_minutes: 8.0, when: When::Long, job: lab_historic },
+    Suite { name: "lab-released", budget_minutes: 12.0, when: When::Long, job: lab_released },
     Suite { name: "compare", budget_minutes: 20.0, when: When::Long, job: compare_builds },
 ];
 
@@ -94,7 +96,9 @@ const COMPILER: Need = Need {
 fn needs_of(suite: &Suite) -> &'static [Need] {
     let has_packages = works(Command::new("apt-get").arg("--version"));
     match suite.name {
-        "mariadb" | "random-sql" | "rewritten" | "sanitizers-c" | "lab-server" | "lab-historic" if has_packages => {
+        "mariadb" | "random-sql" | "rewritten" | "sanitizers-c" | "lab-server" | "lab-historic" | "lab-released"
+            if has_packages =>
+        {
             &[COMPILER]
         }
         _ => &[],
@@ -299,6 +303,34 @@ fn lab_historic() -> anyhow::Result<Outcome> {
         check(&mut cargo(&run))?;
     }
     Ok(Outcome::Passed)
+}
+
+/// Servers of today, as released: those that can be had start, start again on their data, and are
+/// measured.
+fn lab_released() -> anyhow::Result<Outcome> {
+    let cache = Cache::of_the_project();
+    // Without Maven some of them cannot be had; the others go on.
+    if let Err(error) = packages::provide(&[JAVA, MAVEN]) {
+        println!("{error:#}");
+    }
+    let mut missing = Vec::new();
+    let mut there = 0;
+    for server in Release::ALL.into_iter().filter(|server| !server.is_historic()) {
+        if let Err(error) = server.fetch(&cache) {
+            println!("{error:#}");
+            missing.push(format!("{error:#}"));
+            continue;
+        }
+        there += 1;
+        let target = server.target();
+        let run =
+            format!("run --release -p holdfast-cli -- lab sideload --target {target} --quick --scale 64 --no-report");
+        check(&mut cargo(&run))?;
+    }
+    if there == 0 {
+        return Ok(Outcome::Skipped(missing.join("; ")));
+    }
+    passed(check(&mut cargo("test -p holdfast-lab --test released_servers_keep_their_data -- --ignored")))
 }
 
 /// The tests that take a sample of all faults by default take all of them.

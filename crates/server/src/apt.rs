@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
@@ -67,7 +67,7 @@ pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
         let missing = missing(cache, &LIBRARIES);
         if !missing.is_empty() {
             PrivateApt::new(cache)?.download(&missing)?;
-            unpack(cache, |package, _| missing.iter().any(|m| m == package))?;
+            unpack_into(cache, |package, _| missing.iter().any(|m| m == package))?;
         }
         return Ok(version);
     }
@@ -77,10 +77,10 @@ pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
         bail!("apt knows no version of mariadb-server that has its source in the same archives");
     }
     for version in &candidates {
-        match apt.download_server(version) {
+        match apt.download_server(cache, version) {
             Ok(libraries) => {
                 println!("unpacking version {version}");
-                unpack(cache, |package, v| v == version || libraries.iter().any(|l| l == package))?;
+                unpack_into(cache, |package, v| v == version || libraries.iter().any(|l| l == package))?;
                 fs::write(&stamp, version)?;
                 return Ok(version.clone());
             }
@@ -103,7 +103,7 @@ pub fn fetch_sysbench(cache: &Cache) -> anyhow::Result<()> {
     let mut packages = missing(cache, &SYSBENCH_LIBRARIES);
     packages.push(SYSBENCH.into());
     PrivateApt::new(cache)?.download(&packages).context("sysbench is not available")?;
-    unpack(cache, |package, _| packages.iter().any(|p| p == package))
+    unpack_into(cache, |package, _| packages.iter().any(|p| p == package))
 }
 
 /// Downloads and unpacks fio with the libraries that the machine lacks, if it runs from neither the
@@ -114,9 +114,9 @@ pub fn fetch_fio(cache: &Cache) -> anyhow::Result<()> {
         return Ok(());
     }
     let apt = PrivateApt::new(cache)?;
-    let packages = apt.lacking(PACKAGE)?;
+    let packages: Vec<String> = apt.lacking(&[PACKAGE])?.into_iter().map(|(name, _)| name).collect();
     apt.download(&packages).context("fio is not available")?;
-    unpack(cache, |package, _| packages.iter().any(|p| p == package))?;
+    unpack_into(cache, |package, _| packages.iter().any(|p| p == package))?;
     anyhow::ensure!(works(cache.fio_command().arg("--version")), "fio was fetched, but does not run");
     Ok(())
 }
@@ -129,25 +129,60 @@ pub fn fetch_spider(cache: &Cache) -> anyhow::Result<()> {
     }
     let version = fetch(cache)?;
     PrivateApt::new(cache)?.download(&[format!("{PACKAGE}={version}")]).context("Spider is not available")?;
-    unpack(cache, |package, v| package == PACKAGE && v == version)
+    unpack_into(cache, |package, v| package == PACKAGE && v == version)
 }
 
-/// apt with its own lists and archives, over the machine's configured archives with `deb-src`
-/// switched on.
-struct PrivateApt<'c> {
-    cache: &'c Cache,
+/// apt with its own lists and archives, in a folder of its own: over the machine's configured
+/// archives with `deb-src` switched on, or over others.
+pub(crate) struct PrivateApt {
+    top: PathBuf,
+    /// True if the machine's packages do not count as installed.
+    new_system: bool,
 }
 
-impl<'c> PrivateApt<'c> {
-    fn new(cache: &'c Cache) -> anyhow::Result<PrivateApt<'c>> {
-        for dir in ["apt/lists/partial", "apt/archives/partial", "apt/sources", "deb"] {
-            fs::create_dir_all(cache.path(dir))?;
-        }
-        let apt = PrivateApt { cache };
+impl PrivateApt {
+    pub(crate) fn new(cache: &Cache) -> anyhow::Result<PrivateApt> {
+        let apt = PrivateApt { top: cache.path(""), new_system: false };
+        apt.make_folders()?;
         apt.write_sources()?;
-        check(apt.command("apt-get").args(["-q", "update"]))
-            .context("the lists of the machine's archives could not be fetched")?;
+        apt.run_update(&[]).context("the lists of the machine's archives could not be fetched")?;
         Ok(apt)
+    }
+
+    /// apt for a system without a single package, in the folder `top`. Its archives are those of
+    /// the files in `top/apt/sources`.
+    pub(crate) fn of_new_system(top: &Path) -> anyhow::Result<PrivateApt> {
+        let apt = PrivateApt { top: top.to_owned(), new_system: true };
+        apt.make_folders()?;
+        fs::write(apt.path("apt/status"), "")?;
+        Ok(apt)
+    }
+
+    /// A path in its folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.top.join(name)
+    }
+
+    fn make_folders(&self) -> anyhow::Result<()> {
+        for dir in ["apt/lists/partial", "apt/archives/partial", "apt/sources", "deb"] {
+            fs::create_dir_all(self.path(dir))?;
+        }
+        Ok(())
+    }
+
+    /// Fetches the lists of packages alone; one that cannot be fetched is an error.
+    pub(crate) fn update(&self) -> anyhow::Result<()> {
+        self.run_update(&[
+            "APT::Update::Error-Mode=any",
+            "Acquire::Languages=none",
+            "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
+        ])
+    }
+
+    fn run_update(&self, options: &[&str]) -> anyhow::Result<()> {
+        let mut command = self.command("apt-get");
+        command.args(options.iter().flat_map(|option| ["-o", option])).args(["-q", "update"]);
+        check(&mut command)
     }
 
     /// Copies the machine's list of archives, sources included.
@@ -162,7 +197,7 @@ impl<'c> PrivateApt<'c> {
                 _ => return Ok(()),
             };
             found = true;
-            fs::write(self.cache.path("apt/sources").join(name), text).map_err(Into::into)
+            fs::write(self.path("apt/sources").join(name), text).map_err(Into::into)
         };
         let main = Path::new("/etc/apt/sources.list");
         if main.exists() {
@@ -177,15 +212,18 @@ impl<'c> PrivateApt<'c> {
         Ok(())
     }
 
-    fn command(&self, program: &str) -> Command {
+    pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        let option = |name: &str, path: &str| format!("{name}={}", self.cache.path(path).display());
+        let option = |name: &str, path: &str| format!("{name}={}", self.path(path).display());
         command.args(["-o", "Dir::Etc::sourcelist=/dev/null"]);
         command.arg("-o").arg(option("Dir::Etc::sourceparts", "apt/sources"));
         command.arg("-o").arg(option("Dir::State::lists", "apt/lists"));
         command.arg("-o").arg(option("Dir::Cache", "apt"));
         // Without it apt warns that its unprivileged user cannot write here.
-        command.args(["-o", "APT::Sandbox::User="]).current_dir(self.cache.path("deb"));
+        command.args(["-o", "APT::Sandbox::User="]).current_dir(self.path("deb"));
+        if self.new_system {
+            command.arg("-o").arg(option("Dir::State::status", "apt/status"));
+        }
         command
     }
 
@@ -206,27 +244,28 @@ impl<'c> PrivateApt<'c> {
 
     /// Downloads source and packages of one version of the server, and the libraries that the
     /// machine lacks; returns these.
-    fn download_server(&self, version: &str) -> anyhow::Result<Vec<String>> {
+    fn download_server(&self, cache: &Cache, version: &str) -> anyhow::Result<Vec<String>> {
         // The source first: it is most often the missing part.
         check(self.command("apt-get").args(["-q", "--download-only", "source"]).arg(format!("mariadb={version}")))?;
         self.download(&PACKAGES.map(|p| format!("{p}={version}")))?;
-        let libraries = missing(self.cache, &LIBRARIES);
+        let libraries = missing(cache, &LIBRARIES);
         self.download(&libraries)?;
         Ok(libraries)
     }
 
-    /// `package` and its dependencies, as far as they are not installed.
-    fn lacking(&self, package: &str) -> anyhow::Result<Vec<String>> {
+    /// `packages` and their dependencies, as far as they are not installed, with their versions.
+    pub(crate) fn lacking(&self, packages: &[&str]) -> anyhow::Result<Vec<(String, String)>> {
         let mut command = self.command("apt-get");
-        command.args(["-q", "--simulate", "--no-install-recommends", "install", package]);
+        command.args(["-q", "--simulate", "--no-install-recommends", "install"]).args(packages);
         let output = command.output().context("apt-get could not be started")?;
         if !output.status.success() {
-            bail!("apt would not install {package}: {}", String::from_utf8_lossy(&output.stderr).trim());
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("apt would not install {}: {}", packages.join(", "), said.trim());
         }
         Ok(to_be_installed(&String::from_utf8_lossy(&output.stdout)))
     }
 
-    fn download(&self, packages: &[String]) -> anyhow::Result<()> {
+    pub(crate) fn download(&self, packages: &[String]) -> anyhow::Result<()> {
         if packages.is_empty() {
             Ok(())
         } else {
@@ -252,29 +291,37 @@ fn newer(a: &str, b: &str) -> bool {
     Command::new("dpkg").args(["--compare-versions", a, "gt", b]).status().is_ok_and(|s| s.success())
 }
 
-/// The packages that a simulated installation names.
-fn to_be_installed(simulation: &str) -> Vec<String> {
-    let names = simulation.lines().filter_map(|line| line.strip_prefix("Inst ")?.split(' ').next());
-    names.map(str::to_owned).collect()
+/// The packages that a simulated installation names, with their versions.
+fn to_be_installed(simulation: &str) -> Vec<(String, String)> {
+    // "Inst fio (3.33-3 Debian:12 [amd64])"
+    let package = |line: &str| {
+        let mut words = line.strip_prefix("Inst ")?.split(' ');
+        Some((words.next()?.to_owned(), words.next()?.trim_start_matches('(').to_owned()))
+    };
+    simulation.lines().filter_map(package).collect()
 }
 
-/// Unpacks the downloaded packages whose name and version `wanted` accepts.
-fn unpack(cache: &Cache, wanted: impl Fn(&str, &str) -> bool) -> anyhow::Result<()> {
-    let root = cache.path("root");
-    fs::create_dir_all(&root)?;
-    let mut debs: Vec<_> = fs::read_dir(cache.path("deb"))?.collect::<Result<Vec<_>, _>>()?;
+/// Unpacks the packages in the folder `from` whose name and version `wanted` accepts.
+pub(crate) fn unpack(from: &Path, root: &Path, wanted: impl Fn(&str, &str) -> bool) -> anyhow::Result<()> {
+    fs::create_dir_all(root)?;
+    let mut debs: Vec<_> = fs::read_dir(from)?.collect::<Result<Vec<_>, _>>()?;
     debs.sort_by_key(fs::DirEntry::path);
     for deb in debs.iter().map(fs::DirEntry::path).filter(|p| p.extension().is_some_and(|e| e == "deb")) {
         let name = deb.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let (package, version) = package_of(&name);
         if wanted(&package, &version) {
-            let status = Command::new("dpkg").arg("-x").arg(&deb).arg(&root).status()?;
+            let status = Command::new("dpkg").arg("-x").arg(&deb).arg(root).status()?;
             if !status.success() {
                 bail!("{name} could not be unpacked");
             }
         }
     }
     Ok(())
+}
+
+/// Unpacks the downloaded packages that `wanted` accepts among those of the cache.
+fn unpack_into(cache: &Cache, wanted: impl Fn(&str, &str) -> bool) -> anyhow::Result<()> {
+    unpack(&cache.path("deb"), &cache.path("root"), wanted)
 }
 
 /// Package and version of a downloaded file. apt writes the `:` of the epoch as `%3a` in the name.
@@ -317,7 +364,8 @@ mod tests {
     fn a_simulated_installation_names_its_packages() {
         let text =
             "Inst libaio1 (0.3.113-4 Debian:12 [amd64])\nInst fio (3.33-3 Debian:12 [amd64])\nConf fio (3.33-3)\n";
-        assert_eq!(to_be_installed(text), ["libaio1", "fio"]);
+        let named = [("libaio1", "0.3.113-4"), ("fio", "3.33-3")].map(|(p, v)| (p.to_owned(), v.to_owned()));
+        assert_eq!(to_be_installed(text), named);
     }
 
     #[test]

@@ -63,6 +63,8 @@ impl Cache {
     #[must_use]
     pub fn sysbench_command(&self) -> Command {
         let mut command = self.program("usr/bin/sysbench");
+        // MySQL's users sign in by a plugin of its library.
+        command.env("MARIADB_PLUGIN_DIR", self.library_dir().join("libmariadb3/plugin"));
         // sysbench looks for scripts in the current folder first, then where its package would have
         // been installed.
         command.current_dir(self.root("usr/share/sysbench"));

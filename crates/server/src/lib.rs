@@ -12,7 +12,7 @@
 //! src/    headers of the server's source
 //! build/  objects, precompiled headers, and ha_holdfast.so of the profiles release and debug
 //!         in sanitized/ the same with checks of every memory access
-//! historic/  historic servers, which Maven downloads
+//! releases/  other servers as they were released: the published experiments', and today's
 //! run/    the private server of `cargo xtask mariadb up`: data, socket, log
 //! ...     those of the tests and of the lab, and the Debian package
 //! ```
@@ -23,7 +23,7 @@ pub mod apt;
 mod cache;
 mod compile;
 mod headers;
-pub mod historic;
+pub mod release;
 pub mod run;
 mod sanitizers;
 pub mod server;
@@ -33,7 +33,7 @@ use std::path::PathBuf;
 
 pub use cache::Cache;
 pub use compile::{Plant, Profile};
-pub use historic::{Historic, HistoricServer};
+pub use release::{Release, ReleasedServer};
 pub use server::Server;
 
 /// Builds the plugin, and fetches what that needs. Returns its path.

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use holdfast_server::Historic;
+use holdfast_server::Release;
 
 use crate::server::address::Address;
 use crate::server::foreign;
@@ -27,8 +27,8 @@ pub enum TargetArg {
     Embedded,
     /// Private MariaDB servers.
     MariaDb,
-    /// A historic server.
-    Historic(Historic),
+    /// Another server as it was released.
+    Released(Release),
     /// A running server that the user names.
     Server(Address),
 }
@@ -37,14 +37,17 @@ impl std::str::FromStr for TargetArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<TargetArg, String> {
-        if let Some(server) = Historic::ALL.into_iter().find(|server| server.target() == text) {
-            return Ok(TargetArg::Historic(server));
+        if let Some(server) = Release::of_target(text) {
+            return Ok(TargetArg::Released(server));
         }
         match (text, text.strip_prefix("dsn:")) {
             ("embedded", _) => Ok(TargetArg::Embedded),
             ("mariadb", _) => Ok(TargetArg::MariaDb),
             (_, Some(url)) => foreign::parse(url).map(TargetArg::Server),
-            _ => Err("give embedded, mariadb, mysql55, mysql56 or dsn:mysql://user:password@host:port/".to_owned()),
+            _ => {
+                let released = Release::ALL.map(Release::target).join(", ");
+                Err(format!("give embedded, mariadb, {released} or dsn:mysql://user:password@host:port/"))
+            }
         }
     }
 }
@@ -65,7 +68,8 @@ pub struct CommonArgs {
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// The engine or server: embedded; mariadb for private servers, which are fetched by apt;
-    /// mysql55 or mysql56 for the servers of the published experiments, which Maven downloads; or
+    /// mysql55 or mysql56 for the servers of the published experiments, which Maven downloads;
+    /// mysql80, mysql97, mariadb114 or mariadb118 for servers of today, by Maven or apt; or
     /// dsn:mysql://user:password@host:port/ for a running server, in a schema that is created and
     /// dropped
     #[arg(long, default_value = "embedded", value_name = "TARGET")]

@@ -45,7 +45,7 @@ impl QuerycacheArgs {
         let options = self.options();
         match &self.common.target {
             TargetArg::Embedded | TargetArg::MariaDb => server::querycache::run(&options, progress),
-            TargetArg::Historic(server) => server::historic::in_turns(*server, What::Querycache(options), progress),
+            TargetArg::Released(server) => server::released::in_turns(*server, What::Querycache(options), progress),
             TargetArg::Server(address) => {
                 running::run(What::Querycache(options), address, chosen.unwrap_or(Engine::Innodb), progress)
             }

@@ -78,7 +78,7 @@ impl RigArgs {
                 let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
                 running::run(self.on_running_server(what)?, address, engine, progress)
             }
-            TargetArg::Historic(server) => server::historic::in_turns(*server, self.on_running_server(what)?, progress),
+            TargetArg::Released(server) => server::released::in_turns(*server, self.on_running_server(what)?, progress),
         }
     }
 

@@ -30,12 +30,14 @@ impl ScanArgs {
                 let model = (common.disk == Some(DiskArg::Model)).then_some((Duration::from_millis(8), 100_000_000));
                 server::scan::run(&self.server_options(), model, progress)
             }
-            TargetArg::Historic(server) => {
+            TargetArg::Released(server) => {
                 ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
-                server::scan::run_historic(*server, &self.server_options(), progress)
+                server::scan::run_released(*server, &self.server_options(), progress)
             }
             TargetArg::Server(_) => {
-                anyhow::bail!("scan sets the server's cache; --target mariadb, mysql55 or mysql56 start one for it")
+                anyhow::bail!(
+                    "scan sets the server's cache; --target mariadb, mysql55, mariadb118 and the like start one for it"
+                )
             }
         }
     }

@@ -89,16 +89,22 @@ impl SideloadArgs {
 }
 
 impl SideloadArgs {
-    /// On private servers sizes shrink less than on the engine alone, since small pools cause
-    /// problems of their own there.
+    /// The divisor of sizes on servers that are started for the experiment. Sizes shrink less than
+    /// on the engine alone, since small pools cause problems of their own there.
+    fn server_size(&self) -> f64 {
+        let default = match (self.common.quick, self.common.full) {
+            (true, _) => 16.0,
+            (_, true) => 1.0,
+            _ => 4.0,
+        };
+        self.scale.unwrap_or(default)
+    }
+
+    /// On private servers.
     fn server_options(&self) -> server::sideload::Options {
         let common = &self.common;
-        let (size, speed) = match (common.quick, common.full) {
-            (true, _) => (16.0, 5.0),
-            (_, true) => (1.0, 1.0),
-            _ => (4.0, 5.0),
-        };
-        let size = self.scale.unwrap_or(size);
+        let size = self.server_size();
+        let speed = if common.full { 1.0 } else { 5.0 };
         let scale = Scale::new(size, self.speed.unwrap_or(speed), 1.0);
         // MyRocks takes long to load, and has no buffer pool that a dump could wash out.
         let engines = match (self.engines.as_slice(), common.quick) {
@@ -136,17 +142,11 @@ impl SideloadArgs {
         match &common.target {
             TargetArg::Embedded => sideload::run(&self.options(), progress),
             TargetArg::MariaDb => server::run(&self.server_options(), progress),
-            TargetArg::Historic(server) => {
+            TargetArg::Released(server) => {
                 anyhow::ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
-                let pool = if common.quick {
-                    32 << 20
-                } else if common.full {
-                    512 << 20
-                } else {
-                    128 << 20
-                };
+                let pool = Scale::new(self.server_size(), 1.0, 1.0).pool_bytes();
                 let make = |scale, size, contenders| self.on_server(scale, size, contenders);
-                server::historic::sideload(*server, pool, &Cores::new(!common.no_pin), &make, progress)
+                server::released::sideload(*server, pool, &Cores::new(!common.no_pin), &make, progress)
             }
             TargetArg::Server(address) => {
                 anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");

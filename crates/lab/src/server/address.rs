@@ -1,6 +1,7 @@
 //! The address of a server, for the three kinds of clients that the lab has: its own connections,
 //! sysbench, mariadb-dump.
 
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,12 +14,12 @@ use mysql::OptsBuilder;
 pub enum Address {
     /// A private server.
     Socket(PathBuf),
-    /// A historic server, which today's dump program does not support.
-    Historic {
+    /// A server that is dumped by a program of its own.
+    Released {
         /// Its socket.
         socket: PathBuf,
-        /// A dump program of its time.
-        dump: PathBuf,
+        /// That program, and the arguments that come before others.
+        dump: Vec<OsString>,
     },
     /// A server that the user names.
     Tcp {
@@ -36,7 +37,7 @@ pub enum Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Socket(path) | Address::Historic { socket: path, .. } => write!(f, "root at {}", path.display()),
+            Address::Socket(path) | Address::Released { socket: path, .. } => write!(f, "root at {}", path.display()),
             Address::Tcp { host, port, user, .. } => write!(f, "{user} at {host}:{port}"),
         }
     }
@@ -47,7 +48,7 @@ impl Address {
     #[must_use]
     pub fn options(&self) -> OptsBuilder {
         match self {
-            Address::Socket(path) | Address::Historic { socket: path, .. } => {
+            Address::Socket(path) | Address::Released { socket: path, .. } => {
                 OptsBuilder::new().socket(Some(path.to_string_lossy())).user(Some("root")).prefer_socket(true)
             }
             Address::Tcp { host, port, user, password } => OptsBuilder::new()
@@ -63,7 +64,7 @@ impl Address {
     #[must_use]
     pub fn sysbench(&self) -> Vec<String> {
         match self {
-            Address::Socket(path) | Address::Historic { socket: path, .. } => {
+            Address::Socket(path) | Address::Released { socket: path, .. } => {
                 vec![format!("--mysql-socket={}", path.display()), "--mysql-user=root".into()]
             }
             Address::Tcp { host, port, user, password } => vec![
@@ -79,7 +80,12 @@ impl Address {
     #[must_use]
     pub fn dump_command(&self, cache: &Cache) -> Command {
         let mut command = match self {
-            Address::Historic { dump, .. } => Command::new(dump),
+            Address::Released { dump, .. } => {
+                let mut words = dump.iter();
+                let mut command = Command::new(words.next().map_or(OsStr::new("mysqldump"), OsString::as_os_str));
+                command.args(words);
+                command
+            }
             Address::Socket(_) | Address::Tcp { .. } => cache.program("usr/bin/mariadb-dump"),
         };
         self.client(&mut command);
@@ -91,7 +97,7 @@ impl Address {
     pub fn client(&self, command: &mut Command) {
         command.arg("--no-defaults");
         match self {
-            Address::Socket(path) | Address::Historic { socket: path, .. } => {
+            Address::Socket(path) | Address::Released { socket: path, .. } => {
                 command.arg(format!("--socket={}", path.display())).arg("--user=root")
             }
             Address::Tcp { host, port, user, password } => command

@@ -53,7 +53,7 @@ impl fmt::Display for Contender {
 /// The free frames that InnoDB keeps at all times with a pool of the published size.
 const LRU_SCAN_DEPTH: f64 = 1536.0;
 /// The least value that InnoDB accepts.
-const LRU_SCAN_DEPTH_MIN: f64 = 100.0;
+pub(super) const LRU_SCAN_DEPTH_MIN: f64 = 100.0;
 
 impl Contender {
     /// The name in `ENGINE=`.
@@ -70,7 +70,7 @@ impl Contender {
     /// `size`, which keeps the share of a small pool that InnoDB keeps free.
     #[must_use]
     pub fn options(self, pool_bytes: u64, size: f64) -> Vec<String> {
-        let mut options: Vec<String> = COMMON.iter().map(|o| (*o).to_owned()).collect();
+        let mut options: Vec<String> = COMMON.iter().chain(&READS_BY_FILE).map(|o| (*o).to_owned()).collect();
         // The engines that are not measured get next to nothing.
         let innodb = if matches!(self, Contender::InnoDb { .. }) { pool_bytes } else { SMALLEST };
         let holdfast = if self == Contender::Holdfast { pool_bytes } else { SMALLEST };
@@ -140,7 +140,7 @@ impl Contender {
 const SMALLEST: u64 = 6 << 20;
 
 /// Options of every server. Flush methods and durability are the defaults, and stated nevertheless.
-const COMMON: [&str; 15] = [
+const COMMON: [&str; 11] = [
     "--skip-log-bin",
     "--query-cache-type=0",
     "--innodb-flush-method=O_DIRECT",
@@ -150,13 +150,16 @@ const COMMON: [&str; 15] = [
     "--loose-holdfast-flush-method=O_DIRECT",
     "--loose-holdfast-flush-log-at-trx-commit=1",
     "--loose-holdfast-buffer-pool-load-at-startup=0",
-    // For one counter only: reads by file.
+    "--table-open-cache=100",
+    "--skip-name-resolve",
+];
+
+/// Options for one counter only: reads by file.
+pub(super) const READS_BY_FILE: [&str; 4] = [
     "--performance-schema=ON",
     "--performance-schema-instrument=%=OFF",
     "--performance-schema-instrument=wait/io/file/innodb/innodb_data_file=ON",
     "--performance-schema-consumer-global-instrumentation=ON",
-    "--table-open-cache=100",
-    "--skip-name-resolve",
 ];
 
 const ROCKS: [&str; 6] = [

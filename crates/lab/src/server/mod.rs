@@ -17,7 +17,7 @@
 //! | `named` | a server that the user names, with the schema of the lab |
 //! | [`health`] | findings from a server's counters, and settings that help |
 //! | [`foreign`] | sideload on a server that the user names |
-//! | [`historic`] | the experiments on historic servers |
+//! | [`released`] | the experiments on other servers as they were released |
 //! | [`outcome`] | its results as document and text, with verdicts |
 
 pub mod address;
@@ -27,7 +27,6 @@ mod diagnosis;
 pub mod flush;
 pub mod foreign;
 pub mod health;
-pub mod historic;
 pub mod instance;
 pub mod iobound;
 pub mod load;
@@ -37,6 +36,7 @@ pub mod overflow;
 pub mod probe;
 pub mod purge;
 pub mod querycache;
+pub mod released;
 pub mod scan;
 pub mod sessions;
 pub mod sideload;

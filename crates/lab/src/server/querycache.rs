@@ -9,7 +9,7 @@
 //! four cells {cache on, off} x {statements prepared, not} the engines run in turns. The judged
 //! figure is the ratio within a pair: the cache costs the same on both.
 //!
-//! On a running or historic server one engine has the table. Sessions that use the query cache take
+//! On a running or released server one engine has the table. Sessions that use the query cache take
 //! turns with sessions that do not; the ratio shows what the cache costs or gives there.
 //!
 //! Sessions bypass the cache by a setting of the session; no variable of the server is changed for

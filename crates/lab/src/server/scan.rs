@@ -1,11 +1,11 @@
 //! `scan` on private servers: the experiment of [`crate::experiments::scan`], on InnoDB with its
-//! two settings and on Holdfast with all defaults; on a historic server, on its InnoDB.
+//! two settings and on Holdfast with all defaults; on another released server, on its InnoDB.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use holdfast_server::{Cache, Historic, HistoricServer, Server};
+use holdfast_server::{Cache, Release, ReleasedServer, Server};
 use holdfast_workload::dbt2;
 use holdfast_workload::row::{Schema, Value};
 use mysql::Conn;
@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use super::address::Address;
 use super::contender::Contender;
 use super::data::SCHEMA;
-use super::historic;
 use super::probe::Probe;
+use super::released;
 use crate::clock::PausableClock;
 use crate::document::Document;
 use crate::experiments::scan::{self, BIG, Options, SMALL};
@@ -39,13 +39,14 @@ pub fn run(options: &Options, model: Option<(Duration, u64)>, progress: &mut Pro
     scan::run_on(&site, options, progress)
 }
 
-/// Runs the experiment on a historic server, on the real disk.
+/// Runs the experiment on another released server, on the real disk.
 ///
 /// # Errors
 /// If the server is not available or does not start, or a query fails.
-pub fn run_historic(server: Historic, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
-    let site = HistoricSite::load(server, options, progress)?;
-    scan::run_on(&site, options, progress)
+pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let site = ReleasedSite::load(server, options, progress)?;
+    let done = scan::run_on(&site, options, progress)?;
+    Ok(released::with_options(done, server, &released_options(server, options.pool_bytes())))
 }
 
 const INNODB: Contender = Contender::InnoDb { old_blocks_time_ms: 1000 };
@@ -147,35 +148,38 @@ impl Site for ServerSite {
     fn set_slow(&self, _slow: bool) {}
 }
 
-/// A historic server, which is restarted on its data for each policy.
-struct HistoricSite {
-    historic: Historic,
-    running: Mutex<HistoricServer>,
+/// A released server, which is restarted on its data for each policy.
+struct ReleasedSite {
+    release: Release,
+    running: Mutex<ReleasedServer>,
     address: Address,
     cores: Cores,
 }
 
-impl HistoricSite {
-    fn load(historic: Historic, options: &Options, progress: &mut Progress) -> Result<HistoricSite> {
+impl ReleasedSite {
+    fn load(release: Release, options: &Options, progress: &mut Progress) -> Result<ReleasedSite> {
         let cores = options.cores.clone();
         let (running, address) =
-            historic::start(historic, &historic_options(options.pool_bytes() * 16), &cores, progress)?;
-        progress.step(&format!("{}: loading the tables", historic.name()));
+            released::start(release, &released_options(release, options.pool_bytes() * 16), &cores, progress)?;
+        progress.step(&format!("{}: loading the tables", release.name()));
         fill(&mut Conn::new(address.options()).context("connect to the server")?, INNODB, options, progress)?;
-        Ok(HistoricSite { historic, running: Mutex::new(running), address, cores })
+        Ok(ReleasedSite { release, running: Mutex::new(running), address, cores })
     }
 }
 
 /// As published: a file per table, past the system's cache.
-fn historic_options(pool_bytes: u64) -> Vec<String> {
-    let pool = format!("--innodb-buffer-pool-size={pool_bytes}");
-    vec![pool, "--innodb-flush-method=O_DIRECT".to_owned(), "--innodb-file-per-table".to_owned()]
+fn released_options(release: Release, pool_bytes: u64) -> Vec<String> {
+    let mut options = released::with_pool(release, pool_bytes);
+    if release.is_historic() {
+        options.extend(["--innodb-flush-method=O_DIRECT", "--innodb-file-per-table"].map(str::to_owned));
+    }
+    options
 }
 
-impl Site for HistoricSite {
+impl Site for ReleasedSite {
     fn open(&self, spec: &TargetSpec) -> Result<Arc<dyn Target>> {
-        let Policy::Midpoint { pct, time_ms } = spec.policy else { bail!("{} has InnoDB only", self.historic.name()) };
-        let mut options = historic_options(spec.pool_bytes);
+        let Policy::Midpoint { pct, time_ms } = spec.policy else { bail!("{} has InnoDB only", self.release.name()) };
+        let mut options = released_options(self.release, spec.pool_bytes);
         options.push(format!("--innodb-old-blocks-pct={pct}"));
         options.push(format!("--innodb-old-blocks-time={time_ms}"));
         self.cores.pin(Role::Server);
@@ -186,7 +190,7 @@ impl Site for HistoricSite {
     }
 
     fn target_name(&self) -> &'static str {
-        self.historic.target()
+        self.release.target()
     }
 
     fn has(&self, policy: Policy) -> bool {

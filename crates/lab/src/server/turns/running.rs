@@ -51,7 +51,7 @@ impl What {
         }
     }
 
-    /// The cache of a historic server that is started for it, in bytes.
+    /// The cache of a released server that is started for it, in bytes.
     #[must_use]
     pub fn pool_bytes(&self) -> u64 {
         match self {

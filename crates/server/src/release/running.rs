@@ -1,0 +1,196 @@
+//! A running release: its own tables are made first, then it is started, started again, ended. It
+//! listens on its socket only.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+
+use super::{Origin, Release};
+use crate::cache::Cache;
+use crate::run::{bound_to_us, check};
+
+/// The socket of a server, beside its data.
+const SOCKET: &str = "socket";
+/// The longest time that a server may take to start.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+impl Release {
+    /// Starts the server with new data, its own defaults and `options`. It ends when the returned
+    /// value is dropped.
+    ///
+    /// # Errors
+    /// If it was not fetched, or does not start.
+    pub fn start(self, cache: &Cache, options: &[String]) -> anyhow::Result<ReleasedServer> {
+        let folder = self.folder(cache);
+        let run = folder.join("run");
+        if run.exists() {
+            fs::remove_dir_all(&run)?;
+        }
+        fs::create_dir_all(run.join("data"))?;
+        self.install(cache, &folder, &run)?;
+        let mut server = ReleasedServer { release: self, cache: cache.clone(), run, child: None };
+        server.launch(options)?;
+        Ok(server)
+    }
+
+    fn command(self, cache: &Cache, folder: &Path, run: &Path) -> Command {
+        let mut command = self.program(folder, self.daemon());
+        let base = match self.origin() {
+            Origin::Maven(_) => {
+                command.env("LD_LIBRARY_PATH", cache.library_dir());
+                folder.to_owned()
+            }
+            Origin::Debian(_) => folder.join("root/usr"),
+        };
+        command.args(["--no-defaults", "--user=root"]);
+        command.arg(format!("--basedir={}", base.display()));
+        command.arg(format!("--datadir={}", run.join("data").display()));
+        command.arg(format!("--lc-messages-dir={}", self.share(folder).display()));
+        match self {
+            Release::Mysql80 | Release::Mysql97 => {
+                // Without X Protocol there is one socket only.
+                command.args(["--mysqlx=OFF", "--secure-file-priv=NULL"]);
+                command.arg(format!("--pid-file={}", run.join("pid").display()));
+            }
+            Release::MariaDb114 | Release::MariaDb118 => {
+                command.arg(format!("--pid-file={}", run.join("pid").display()));
+            }
+            Release::Mysql55 | Release::Mysql56 => {}
+        }
+        command
+    }
+
+    /// Creates the tables of the schema `mysql`.
+    fn install(self, cache: &Cache, folder: &Path, run: &Path) -> anyhow::Result<()> {
+        match self {
+            Release::Mysql55 => check(Command::new("cp").arg("-a").arg(folder.join("system/.")).arg(run.join("data"))),
+            Release::Mysql56 => {
+                let scripts = ["mysql_system_tables.sql", "mysql_system_tables_data.sql"];
+                fs::create_dir_all(run.join("data/mysql"))?;
+                self.bootstrap(cache, folder, run, "USE mysql;\n", &scripts)
+            }
+            Release::MariaDb114 | Release::MariaDb118 => {
+                let scripts =
+                    ["mariadb_system_tables.sql", "mariadb_performance_tables.sql", "mariadb_system_tables_data.sql"];
+                // The user root has no password.
+                let before = "CREATE DATABASE mysql;\nUSE mysql;\nSET @auth_root_socket = NULL;\n";
+                self.bootstrap(cache, folder, run, before, &scripts)
+            }
+            Release::Mysql80 | Release::Mysql97 => {
+                let log = fs::File::create(run.join(ERROR_LOG))?;
+                let mut command = self.command(cache, folder, run);
+                command.arg("--initialize-insecure").stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+                check(&mut command).with_context(|| log_in(run))
+            }
+        }
+    }
+
+    /// Runs the text `before`, then the scripts of the server, without clients.
+    fn bootstrap(self, cache: &Cache, folder: &Path, run: &Path, before: &str, scripts: &[&str]) -> anyhow::Result<()> {
+        let mut sql = before.to_owned();
+        for part in scripts {
+            sql.push_str(&fs::read_to_string(self.share(folder).join(part))?);
+        }
+        let script = run.join("system.sql");
+        fs::write(&script, sql)?;
+        let log = fs::File::create(run.join(ERROR_LOG))?;
+        let mut command = self.command(cache, folder, run);
+        command.arg("--bootstrap").stdin(fs::File::open(&script)?).stdout(Stdio::null()).stderr(log);
+        check(&mut command).with_context(|| log_in(run))
+    }
+}
+
+/// A running release. Its data is removed with it.
+#[derive(Debug)]
+pub struct ReleasedServer {
+    release: Release,
+    cache: Cache,
+    run: PathBuf,
+    /// The process, while it runs.
+    child: Option<Child>,
+}
+
+impl ReleasedServer {
+    /// Shuts the server down and starts it again on its data, with `options` instead of the
+    /// previous ones.
+    ///
+    /// # Errors
+    /// If it does not end, or does not start.
+    pub fn restart(&mut self, options: &[String]) -> anyhow::Result<()> {
+        self.shut_down()?;
+        self.launch(options)
+    }
+
+    /// Shuts the server down, if it runs.
+    ///
+    /// # Errors
+    /// If it does not end without an error.
+    pub fn shut_down(&mut self) -> anyhow::Result<()> {
+        if let Some(mut child) = self.child.take() {
+            let told = Command::new("kill").arg(child.id().to_string()).status()?.success();
+            let status = child.wait()?;
+            if !told || !status.success() {
+                bail!("{} did not shut down ({status}):\n{}", self.release.name(), log_in(&self.run));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the server on its present data.
+    fn launch(&mut self, options: &[String]) -> anyhow::Result<()> {
+        let name = self.release.name();
+        let log = fs::File::create(self.run.join(ERROR_LOG))?;
+        let folder = self.release.folder(&self.cache);
+        let mut command = self.release.command(&self.cache, &folder, &self.run);
+        command.arg("--skip-networking").arg(format!("--socket={}", self.socket_path().display())).args(options);
+        let mut command = bound_to_us(&command, "KILL");
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let child = self.child.insert(command.spawn().with_context(|| format!("{name} could not be started"))?);
+        let started = Instant::now();
+        while std::os::unix::net::UnixStream::connect(self.run.join(SOCKET)).is_err() {
+            if let Some(status) = child.try_wait()? {
+                bail!("{name} ended ({status}):\n{}", log_in(&self.run));
+            }
+            if started.elapsed() > PATIENCE {
+                bail!("{name} does not answer:\n{}", log_in(&self.run));
+            }
+            sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }
+
+    /// The server's socket; the user is root without a password.
+    #[must_use]
+    pub fn socket_path(&self) -> PathBuf {
+        self.run.join(SOCKET)
+    }
+
+    /// The server's process; `None` if it did not start again.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+}
+
+/// The log of errors, beside the data.
+const ERROR_LOG: &str = "error.log";
+
+fn log_in(run: &Path) -> String {
+    let text = fs::read(run.join(ERROR_LOG)).unwrap_or_default();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+impl Drop for ReleasedServer {
+    fn drop(&mut self) {
+        // Its data is not needed any more.
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = fs::remove_dir_all(&self.run);
+    }
+}
