@@ -8,6 +8,7 @@
 //! | [`target`] | what they run against: the embedded engine |
 //! | [`server`] | the same on real servers, with real clients |
 //! | [`worker`], [`mod@bench`], [`clock`], [`pin`] | OLTP sessions and dump, sampled |
+//! | [`subject`] | what is measured in turns: the embedded engine, servers |
 //! | [`rig`] | the same for the experiments that drive the embedded engine directly |
 //! | [`turns`] | subjects that are compared run in turns, until every claim is decided |
 //! | [`stats`], [`claims`], [`conditions`] | intervals, three answers, what others did |
@@ -36,6 +37,7 @@ pub mod report;
 pub mod rig;
 pub mod server;
 pub mod stats;
+pub mod subject;
 pub mod target;
 pub mod text;
 pub mod turns;

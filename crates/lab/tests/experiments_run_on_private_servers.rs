@@ -6,10 +6,12 @@
 mod browser;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
+use holdfast_lab::experiments::{flush, purge};
 use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::report;
@@ -18,7 +20,7 @@ use holdfast_lab::server::contender::Engine;
 use holdfast_lab::server::turns::running::{self, What};
 use holdfast_lab::server::turns::workload::Workload;
 use holdfast_lab::server::turns::{Plan, contenders};
-use holdfast_lab::server::{flush, iobound, overflow, purge, querycache, sessions};
+use holdfast_lab::server::{iobound, overflow, querycache, sessions};
 use holdfast_lab::turns::Rounds;
 use holdfast_server::{Cache, Server};
 use mysql::Conn;
@@ -41,7 +43,15 @@ fn purge_options() -> purge::Options {
 }
 
 fn flush_options() -> flush::Options {
-    flush::Options { plan: plan(TURN), workload: DBSTRESS, sessions: 2, capacities: vec![8 << 20], modelled: None }
+    flush::Options {
+        plan: plan(TURN),
+        workload: DBSTRESS,
+        sessions: 2,
+        capacities: vec![8 << 20],
+        settle: TURN,
+        modelled: None,
+        dir: PathBuf::from("."),
+    }
 }
 
 fn overflow_options() -> overflow::Options {
@@ -60,8 +70,8 @@ fn documents() -> Vec<Document> {
     let mut progress = Progress::hidden();
     let mut documents = vec![
         sessions::run(&sessions_options(), &mut progress).expect("sessions").0,
-        purge::run(&purge_options(), &mut progress).expect("purge").0,
-        flush::run(&flush_options(), &mut progress).expect("flush").0,
+        purge::on_servers(&purge_options(), &mut progress).expect("purge").0,
+        flush::on_servers(&flush_options(), &mut progress).expect("flush").0,
         overflow::run(&overflow_options(), &mut progress).expect("overflow").0,
         querycache::run(&querycache_options(), &mut progress).expect("querycache").0,
         iobound::run(&iobound_options(), &mut progress).expect("iobound").0,

@@ -85,8 +85,8 @@ impl RigArgs {
     fn on_servers(&self, what: RigExperiment, progress: &mut Progress) -> Result<(Document, String)> {
         match what {
             RigExperiment::Sessions => server::sessions::run(&self.server_sessions(), progress),
-            RigExperiment::Purge => server::purge::run(&self.server_purge(), progress),
-            RigExperiment::Flush => server::flush::run(&self.server_flush(), progress),
+            RigExperiment::Purge => purge::on_servers(&self.purge(), progress),
+            RigExperiment::Flush => flush::on_servers(&self.flush(), progress),
             RigExperiment::Overflow => server::overflow::run(&self.server_overflow(), progress),
             RigExperiment::Iobound => server::iobound::run(&self.server_iobound(), progress),
             RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
@@ -97,8 +97,8 @@ impl RigArgs {
         ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
         match what {
             RigExperiment::Sessions => Ok(What::Sessions(self.server_sessions())),
-            RigExperiment::Purge => Ok(What::Purge(self.server_purge())),
-            RigExperiment::Flush => Ok(What::Flush(self.server_flush())),
+            RigExperiment::Purge => Ok(What::Purge(self.purge())),
+            RigExperiment::Flush => Ok(What::Flush(self.flush())),
             RigExperiment::Overflow => {
                 Ok(What::Overflow { options: self.server_overflow(), any_pool: self.common.full })
             }
@@ -159,26 +159,33 @@ impl RigArgs {
     }
 
     fn purge(&self) -> purge::Options {
+        let embedded = self.common.target == TargetArg::Embedded;
+        let (turns, pools) = if embedded { (7, [192, 384]) } else { (6, [128, 256]) };
         purge::Options {
+            plan: self.plan(self.sized(turns, 10, 12), self.seconds(3.0, 6.0, 10.0)),
             objects: self.sized(10_000, 20_000, 1_000_000),
             sessions: 32,
-            turns: self.sized(7, 10, 12),
-            turn: self.seconds(3.0, 6.0, 10.0),
-            pool_bytes: self.sized(192 * MIB, 384 * MIB, 16_384 * MIB),
-            seed: self.common.seed,
+            pool_bytes: self.sized(pools[0], pools[1], 16_384) * MIB,
         }
     }
 
     fn flush(&self) -> flush::Options {
+        let embedded = self.common.target == TargetArg::Embedded;
+        let (turns, turn) = match embedded {
+            true => (1, self.seconds(10.0, 30.0, 300.0)),
+            false => (self.sized(3, 4, 6), self.seconds(8.0, 15.0, 60.0)),
+        };
+        // Made faster than the published disk: on servers by five, as in other experiments there.
+        let faster = if embedded { self.sized(20, 20, 1) } else { 5 };
+        let model = (Duration::from_millis(8) / faster, 100_000_000 * u64::from(faster));
         flush::Options {
-            objects: self.sized(10_000, 20_000, 1_000_000),
+            plan: self.plan(turns, turn),
+            workload: self.server_workload(self.sized(10_000, 20_000, 1_000_000)),
             sessions: 32,
-            capacities: self.capacities(&[32, 256], &[32, 256], &[32, 256, 2048]),
-            speed: self.sized(20.0, 20.0, 1.0),
-            settle: self.seconds(3.0, 10.0, 120.0),
-            measured: self.seconds(10.0, 30.0, 300.0),
+            capacities: self.capacities(if embedded { &[32, 256] } else { &[32] }, &[32, 256], &[32, 256, 2048]),
+            settle: if embedded { self.seconds(3.0, 10.0, 120.0) } else { turn },
+            modelled: (embedded || self.common.disk == Some(DiskArg::Model)).then_some(model),
             dir: self.common.dir.clone(),
-            seed: self.common.seed,
         }
     }
 
@@ -227,27 +234,6 @@ impl RigArgs {
                 vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
                 vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
             ),
-        }
-    }
-
-    fn server_purge(&self) -> server::purge::Options {
-        server::purge::Options {
-            plan: self.plan(self.sized(6, 10, 12), self.seconds(3.0, 6.0, 10.0)),
-            objects: self.sized(10_000, 20_000, 1_000_000),
-            sessions: 32,
-            pool_bytes: self.sized(128 * MIB, 256 * MIB, 16_384 * MIB),
-        }
-    }
-
-    fn server_flush(&self) -> server::flush::Options {
-        // Five times as fast as the published disk, as in the experiments on the modelled disk.
-        let model = (Duration::from_micros(1600), 500_000_000);
-        server::flush::Options {
-            plan: self.plan(self.sized(3, 4, 6), self.seconds(8.0, 15.0, 60.0)),
-            workload: self.server_workload(self.sized(10_000, 20_000, 1_000_000)),
-            sessions: 32,
-            capacities: self.capacities(&[32], &[32, 256], &[32, 256, 2048]),
-            modelled: (self.common.disk == Some(DiskArg::Model)).then_some(model),
         }
     }
 

@@ -334,7 +334,7 @@ fn beside(
     let (of, bar) = case.judged();
     let decided = |turns: &[Beside]| claims::decided(&turns.iter().map(of).collect::<Vec<_>>(), bar);
     case.turns = turns::alone(Rounds::up_to_twice(options.turns), beside, decided)?;
-    case.charts = sampler.charts(case.mode, load);
+    case.charts = sampler.charts(case.mode, load.classes());
     Ok(())
 }
 

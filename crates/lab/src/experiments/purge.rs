@@ -4,312 +4,292 @@
 //! MySQL 5.5.4 the free pages fell continuously until old images filled the pool, because purge did
 //! not keep up; a newer kernel's scheduler removed the effect.
 //!
-//! Two databases with the same data run in turns. On one there is no snapshot; on the other one a
-//! snapshot is held from the first second to the last, as by a dump in one transaction. The rows
-//! that differ between snapshot and newest state at the end of any turn are counted: at most as
-//! many versions may have been kept. (At the end of the last turn alone, some of 200,000 rows have
-//! by chance the value that the snapshot sees.)
+//! Two subjects with the same data run in turns: databases of the embedded engine, or private
+//! servers, two for each engine. On one there is no snapshot; on the other one a snapshot is held
+//! from the first turn to the last, as by a dump in one transaction. The rows that differ between
+//! snapshot and newest state are counted: at most as many versions may have been kept. On a server
+//! that the user names the two parts follow each other: first without a snapshot, then with one.
 
-use std::ops::Bound;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Result, anyhow};
-use holdfast::{Database, ReadOptions, ReadTransaction};
-use holdfast_workload::dbstress::{self, Table};
+use anyhow::Result;
+use holdfast_workload::dbstress;
 use serde_json::json;
 
-use crate::claims::{self, Bar, Claim, Evidence};
-use crate::document::{Document, Run, metrics};
-use crate::figures::{Figures, Grid};
-use crate::machine::Machine;
+use crate::claims::{Bar, Claim, Evidence};
+use crate::document::Document;
+use crate::figures::Grid;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
-use crate::rig::load::Turn;
-use crate::rig::sampler::{Sample, Sampler};
-use crate::rig::sessions::{SEL2, UPDATE, dbstress as sessions};
+use crate::rig::sessions::{SEL2, UPDATE};
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
-use crate::turns::{Rounds, in_turns};
+use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, tps};
+use crate::server::turns::side::{self, Data, Side};
+use crate::server::turns::workload::Workload;
+use crate::server::turns::{self, Findings, Place, Plan, engine_name};
+use crate::subject::embedded::Embedded;
+use crate::subject::meters::Meter;
+use crate::subject::{Subject, Turn};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Engines, turns, cores, seed.
+    pub plan: Plan,
     /// OBJECTs; HISTORY has 20 rows for each.
     pub objects: u32,
     /// Sessions.
     pub sessions: u32,
-    /// Turns of each database.
-    pub turns: usize,
-    /// Length of a turn.
-    pub turn: Duration,
-    /// The pool.
+    /// The cache of each subject.
     pub pool_bytes: u64,
-    /// Seed of data and load.
-    pub seed: u64,
 }
 
-/// One of the two databases, after its turns.
-struct Side {
-    name: &'static str,
-    turns: Vec<Turn>,
-    samples: Vec<Sample>,
-}
-
-impl Side {
-    fn figure(&self, of: impl Fn(&Turn) -> Option<f64>) -> Option<Figure> {
-        Figure::of(&self.turns.iter().filter_map(of).collect::<Vec<_>>())
-    }
-
-    /// The samples in a part of the run, from `from` to `to` as shares of it.
-    fn part(&self, from: f64, to: f64) -> &[Sample] {
-        let n = self.samples.len() as f64;
-        &self.samples[(n * from) as usize..(n * to) as usize]
-    }
-
-    /// The longest history of the second half, as the time in which as many commits happen.
-    fn lag_seconds(&self) -> Option<f64> {
-        let longest = self.part(0.5, 1.0).iter().map(|s| s.history).max()?;
-        Some(longest as f64 / (self.figure(|t| Some(t.tps()))?.median / 2.0))
-    }
-
-    /// The free pages lost from the second quarter of the run to the last.
-    fn free_lost(&self) -> Option<f64> {
-        let free = |part: &[Sample]| Figure::of(&part.iter().map(|s| s.free_pages as f64).collect::<Vec<_>>());
-        Some(free(self.part(0.25, 0.5))?.median - free(self.part(0.75, 1.0))?.median)
+impl Options {
+    fn workload(&self) -> Workload {
+        Workload::DbStress { objects: self.objects }
     }
 }
 
-/// Runs the experiment. Returns the document and what is printed.
+/// Subjects of an engine: without a snapshot, with one.
+const SIDES: usize = 2;
+const TPS: Bar = Bar::AtLeast(0.9);
+const P99: Bar = Bar::AtMost(1.2);
+
+/// Runs the experiment on the embedded engine. Returns the document and what is printed.
 ///
 /// # Errors
 /// If the data cannot be loaded, or a session fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
-    let load = dbstress::Options::light(options.objects, options.sessions, 1);
     progress.step("loading two databases");
     progress.show(&format!("{} objects each", options.objects));
-    let tables = Tables::DbStress(load);
-    let sites = [0, 1].map(|_| Site::load(&DiskKind::Memory, tables, options.seed));
-    let [plain_site, held_site] = sites;
-    let (plain_site, held_site) = (plain_site?, held_site?);
-    let settings = Settings::pool(options.pool_bytes);
-    let (plain, held) = (plain_site.open(&settings)?, held_site.open(&settings)?);
-    let frames = plain.cache_stats().0.frames;
-
-    let began = Instant::now();
-    let mut samplers = [Sampler::since(&plain, began), Sampler::since(&held, began)];
-    let loads = [sessions(&plain, &plain_site, load, options.seed), sessions(&held, &held_site, load, options.seed)];
-    progress.step("warming up");
-    for (sampler, load) in samplers.iter_mut().zip(&loads) {
-        sampler.run("warm-up", load, options.turn, progress)?;
-        sampler.samples.clear();
-    }
-    let snapshot = held.begin_read()?;
-    let mut changed = Vec::new();
-    progress.step("in turns");
-    let names = ["no snapshot", "snapshot held"];
-    let turn = |side: usize| {
-        let turn = samplers[side].run(names[side], &loads[side], options.turn, progress)?;
-        if side == 1 {
-            mark_changed(&held, &held_site, &snapshot, &mut changed)?;
-        }
-        Ok(turn)
+    let tables = Tables::DbStress(dbstress::Options::light(options.objects, options.sessions, 1));
+    let (settings, began) = (Settings::pool(options.pool_bytes), Instant::now());
+    let side = |name| {
+        let site = Site::load(&DiskKind::Memory, tables, options.plan.seed)?;
+        Embedded::open(name, site, &settings, began)
     };
-    let decided = |turns: &[Vec<Turn>]| Found::decided(&ratios(turns, tps), &ratios(turns, sel2));
-    let turns = in_turns(2, Rounds::up_to_twice(options.turns), turn, decided)?;
-    let changed = changed.iter().filter(|changed| **changed).count() as u64;
-    let charts = vec![
-        ("Without a snapshot".to_owned(), samplers[0].charts("No snapshot", &loads[0])),
-        ("With a snapshot held all the time".to_owned(), samplers[1].charts("Snapshot held", &loads[1])),
-    ];
-    let [a, b] = samplers.map(|s| s.samples);
-    let mut sides =
-        names.into_iter().zip(turns).zip([a, b]).map(|((name, turns), samples)| Side { name, turns, samples });
-    let sides = [sides.next(), sides.next()].map(|side| side.expect("two sides had turns"));
-
-    let mut document = Document::new("purge", settings_of(options, frames), Machine::this(None));
-    document.title = "Updates in place beside a long snapshot".to_owned();
-    document.runs = sides.iter().map(|s| document_run(s, changed)).collect();
-    document.claims = claims(&found(&sides, changed, frames));
-    document.figures = Figures { lead: lead(options), words: Vec::new(), grids: vec![grid(&sides, changed)], charts };
-    let text = document.figures.text();
-    Ok((document, text))
+    let mut sides = [side("no snapshot")?, side("snapshot held")?];
+    in_turns(options, Place::embedded("on two databases in turns", "in memory", None), &mut sides, progress)
 }
 
-fn settings_of(options: &Options, frames: u64) -> serde_json::Value {
-    json!({
-        "workload": "dbSTRESS RW=1, a WRITE is one UPDATE",
-        "anti_dead": "slices", "hpk": true, "same_ref": true,
-        "objects": options.objects,
-        "history_rows": u64::from(options.objects) * u64::from(dbstress::HISTORY_PER_OBJECT),
-        "distribution": "uniform",
-        "sessions": options.sessions,
-        "pool_bytes": options.pool_bytes,
-        "pool_pages": frames,
-        "turns": options.turns,
-        "turn_s": options.turn.as_secs_f64(),
-        "disk": "memory",
-        "seed": options.seed,
-    })
-}
-
-fn lead(options: &Options) -> String {
-    format!(
-        "dbSTRESS, {} sessions without think time, one UPDATE in place per READ. Published in 2010 for MySQL 5.5.4: free pages fall \
-         continuously until old page images own the pool, for purge does not keep up. Two databases in turns, on one of which a \
-         snapshot is held from the first turn to the last.",
-        options.sessions
-    )
-}
-
-/// Marks the rows of HISTORY, in their order, that differ between the snapshot and the newest
-/// state. Both always have the same rows.
-fn mark_changed(db: &Database, site: &Site, old: &ReadTransaction, changed: &mut Vec<bool>) -> Result<()> {
-    let definition = &site.tables()[Table::History.number().0];
-    let new = db.begin_read()?;
-    let (old, new) = (old.open_table(definition)?, new.open_table(definition)?);
-    let all = (Bound::<Vec<u8>>::Unbounded, Bound::<Vec<u8>>::Unbounded);
-    let bounds = (all.0.as_ref().map(Vec::as_slice), all.1.as_ref().map(Vec::as_slice));
-    let (mut before, mut after) = (old.cursor(&ReadOptions::default()), new.cursor(&ReadOptions::default()));
-    before.seek(bounds)?;
-    after.seek(bounds)?;
-    let (mut keys, mut rows) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
-    let mut at = 0;
-    while before.next_into(&mut keys[0], &mut rows[0])? {
-        if !after.next_into(&mut keys[1], &mut rows[1])? || keys[0] != keys[1] {
-            return Err(anyhow!(
-                "the snapshot has other rows of HISTORY than the newest state: an UPDATE changes no key"
-            ));
-        }
-        if at == changed.len() {
-            changed.push(false);
-        }
-        changed[at] |= rows[0] != rows[1];
-        at += 1;
+/// Runs the experiment on private servers. Returns the document and what is printed.
+///
+/// # Errors
+/// If packages are not available, a server does not start, or a client fails.
+pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let cache = turns::equip(progress)?;
+    let plan = &options.plan;
+    let settings = side::Settings { pool_bytes: options.pool_bytes, size: 1.0, ..side::Settings::default() };
+    let mut sides = Vec::new();
+    for &contender in &plan.contenders {
+        let name = engine_name(contender);
+        let mut plain = Side::private(&cache, &plan.cores, &name, contender)?;
+        plain.load(Data::Of(options.workload()), plan.seed, progress)?;
+        let mut held = Side::private(&cache, &plan.cores, &format!("{name}, snapshot held"), contender)?;
+        held.copy_of(&plain)?;
+        plain.start(&settings)?;
+        held.start(&settings)?;
+        sides.extend([plain, held]);
     }
-    Ok(())
+    in_turns(options, Place::private(), &mut sides, progress)
 }
 
-fn most_versions(side: &Side) -> u64 {
-    side.samples.iter().map(|s| s.versions).max().unwrap_or(0)
+/// Every second subject holds a snapshot.
+fn in_turns<S: Subject>(
+    options: &Options,
+    place: Place,
+    sides: &mut [S],
+    progress: &mut Progress,
+) -> Result<(Document, String)> {
+    let plan = &options.plan;
+    let work = sides[0].work(options.workload(), options.sessions, 1, plan.seed)?;
+    progress.step("warming up");
+    Cell::warm_up(sides, &work, plan.turn, progress)?;
+    sides.iter_mut().skip(1).step_by(SIDES).try_for_each(S::hold_snapshot)?;
+    let name = format!("{} sessions", options.sessions);
+    let judged = [(tps as fn(&Turn) -> Option<f64>, TPS), (sel2, P99)];
+    let judged = judged.map(|(figure, bar)| Judged { of: 1, to: 0, figure, bar });
+    let cell = Cell::measure(Asked { name: &[&name], judged: &judged }, sides, &work, plan, progress)?;
+    progress.step("counting the rows that changed");
+    let changed = sides.iter_mut().skip(1).step_by(SIDES).map(S::rows_changed).collect::<Result<Vec<_>>>()?;
+    let grids = vec![
+        held_grid(&cell, sides, &changed),
+        grid("All subjects", &[""], sides, &COLUMNS, std::slice::from_ref(&cell)),
+    ];
+    let claims = claims(&cell, sides, &changed, options.pool_bytes);
+    let findings = Findings { grids, claims, ..findings(options, place, vec![cell], sides) };
+    Ok(findings.report(plan, sides))
 }
 
-fn tps(turn: &Turn) -> Option<f64> {
-    Some(turn.tps())
+/// Runs it on a server that the user names.
+///
+/// # Errors
+/// If the server or a client fails.
+pub(crate) fn on_running_server(
+    options: &Options,
+    place: Place,
+    sides: &mut [Side<'_>],
+    progress: &mut Progress,
+) -> Result<Findings> {
+    let (plan, workload) = (&options.plan, options.workload());
+    for side in sides.iter_mut() {
+        side.make_tables(Data::Of(workload), plan.seed, progress)?;
+    }
+    let work = sides[0].work(workload, options.sessions, 1, plan.seed)?;
+    Cell::warm_up(sides, &work, plan.turn, progress)?;
+    let plain = Cell::measure(Asked { name: &["no snapshot"], judged: &[] }, sides, &work, plan, progress)?;
+    sides[0].hold_snapshot()?;
+    let held = Cell::measure(Asked { name: &["a snapshot held"], judged: &[] }, sides, &work, plan, progress)?;
+    progress.step("counting the rows that changed");
+    let words = in_words(&plain, &held, sides[0].rows_changed()?);
+    let cells = vec![plain, held];
+    let history: Column<'_> = ("longest history", &longest_history);
+    let columns: Vec<Column<'_>> = COLUMNS.into_iter().chain([history]).collect();
+    let grids = vec![grid("Without a snapshot and with one", &[""], sides, &columns, &cells)];
+    Ok(Findings { grids, words, ..findings(options, place, cells, sides) })
+}
+
+fn longest_history(turn: &Turn) -> Option<f64> {
+    turn.series(Meter::History).into_iter().reduce(f64::max)
+}
+
+/// The longest history that counts as keeping up, as the time in which as many WRITEs happen.
+const LAG_S: f64 = 2.0;
+
+/// Sentences on a server's history and its statements in both cells.
+fn in_words(plain: &Cell, held: &Cell, changed: u64) -> Vec<String> {
+    let mut words = Vec::new();
+    let rate = |cell: &Cell| cell.figure(0, tps).map(|f| f.median);
+    let history = |cell: &Cell| cell.figure(0, longest_history).map(|f| f.max);
+    if let (Some(longest), Some(tps)) = (history(plain), rate(plain)) {
+        let lag = longest / (tps / 2.0).max(1.0);
+        words.push(if lag > LAG_S {
+            format!(
+                "Purge lags: without any snapshot up to {} transactions waited for it, {} seconds of WRITEs. With InnoDB more innodb_purge_threads \
+                 help; innodb_max_purge_lag makes writers wait instead.",
+                human(longest),
+                human(lag)
+            )
+        } else {
+            format!("Purge keeps up: without a snapshot at most {} transactions waited for it.", human(longest))
+        });
+    }
+    if let (Some(ratio), Some(longest)) = (rate(held).zip(rate(plain)).map(|(a, b)| a / b), history(held)) {
+        let slower = held.figure(0, sel2).zip(plain.figure(0, sel2)).map_or(f64::NAN, |(a, b)| a.median / b.median);
+        words.push(format!(
+            "With a snapshot held, throughput was {:.0} % of that without, the 99th percentile of SEL2 {slower:.1} times as long, and the history grew \
+             to {} for {} rows that changed: look for transactions that stay open for long.",
+            ratio * 100.0,
+            human(longest),
+            human(changed as f64)
+        ));
+    }
+    words
+}
+
+const COLUMNS: [Column<'static>; 4] = [
+    ("TPS", &tps),
+    ("SEL2 p99 ms", &sel2),
+    ("UPDATE p99 ms", &|t| t.latencies.class_ms(UPDATE, 99.0)),
+    ("CPU us/txn", &Turn::cpu_us),
+];
+
+/// Everything except the tables and the verdicts on them.
+fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[impl Subject]) -> Findings {
+    let what = format!("dbSTRESS, {} sessions without think time, one UPDATE in place per READ", options.sessions);
+    let published = "Published in 2010 for MySQL 5.5.4: free pages fall continuously until old page images own the pool, for purge does not keep up.";
+    let pool_bytes = place.pool_bytes.unwrap_or(options.pool_bytes);
+    Findings {
+        name: ("purge", "Updates in place beside a long snapshot"),
+        place,
+        lead: (what, published.to_owned()),
+        words: Vec::new(),
+        settings: options.workload().settings(json!({
+            "mode": "RW=1",
+            "history_rows": u64::from(options.objects) * u64::from(dbstress::HISTORY_PER_OBJECT),
+            "sessions": options.sessions,
+            "pool_bytes": pool_bytes,
+            "active_set_of_pool": options.workload().bytes() as f64 / pool_bytes as f64,
+            "snapshot": "a transaction that reads, from before the first turn until after the last",
+        })),
+        grids: Vec::new(),
+        charts: turns::charts(sides),
+        claims: Vec::new(),
+        cells,
+    }
 }
 
 fn sel2(turn: &Turn) -> Option<f64> {
     turn.latencies.class_ms(SEL2, 99.0)
 }
 
-/// The ratios of the database with the snapshot to the other one, turn by turn.
-fn ratios(turns: &[Vec<Turn>], of: fn(&Turn) -> Option<f64>) -> Vec<f64> {
-    turns[0].iter().zip(&turns[1]).filter_map(|(plain, held)| Some(of(held)? / of(plain)?)).collect()
+/// The longest history of the second half of the run, as the time in which as many WRITEs happen.
+fn lag_seconds(cell: &Cell, sides: &[impl Subject], side: usize) -> Option<f64> {
+    let longest = sides[side].series().part(Meter::History, 0.5, 1.0).into_iter().reduce(f64::max)?;
+    Some(longest / (cell.figure(side, tps)?.median / 2.0))
 }
 
-/// What the claims are about, on the embedded engine and on servers.
-pub(crate) struct Found {
-    /// The names of the subjects without and with a snapshot.
-    pub names: [String; 2],
-    /// The longest history of the second half of either, in seconds of WRITEs.
-    pub lag_seconds: [Option<f64>; 2],
-    /// The share of the pool that free pages lost without a snapshot.
-    pub free_lost: Option<f64>,
-    /// Throughput with a snapshot, as a share of that without, turn by turn.
-    pub tps: Vec<f64>,
-    /// The same of the 99th percentile of SEL2.
-    pub p99: Vec<f64>,
-    /// Versions kept per row that changed.
-    pub versions: Option<f64>,
+/// The free pages lost from the second quarter of the run to the last.
+fn free_lost(side: &impl Subject) -> Option<f64> {
+    let median = |from, to| Some(Figure::of(&side.series().part(Meter::Free, from, to))?.median);
+    Some(median(0.25, 0.5)? - median(0.75, 1.0)?)
 }
 
-impl Found {
-    pub(crate) const TPS: Bar = Bar::AtLeast(0.9);
-    pub(crate) const P99: Bar = Bar::AtMost(1.2);
-
-    /// True if more turns would not change what is said of them.
-    pub(crate) fn decided(tps: &[f64], p99: &[f64]) -> bool {
-        claims::decided(tps, Found::TPS) && claims::decided(p99, Found::P99)
-    }
-}
-
-fn found(sides: &[Side; 2], changed: u64, frames: u64) -> Found {
-    let turns = [sides[0].turns.clone(), sides[1].turns.clone()];
-    Found {
-        names: [sides[0].name.to_owned(), sides[1].name.to_owned()],
-        lag_seconds: [sides[0].lag_seconds(), sides[1].lag_seconds()],
-        free_lost: sides[0].free_lost().map(|pages| pages / frames as f64),
-        tps: ratios(&turns, tps),
-        p99: ratios(&turns, sel2),
-        versions: (changed > 0).then(|| most_versions(&sides[1]) as f64 / changed as f64),
-    }
-}
-
-/// The claims of the experiment. With a snapshot the free pages fall as long as rows change for the
-/// first time; the bar on the versions covers that.
-pub(crate) fn claims(found: &Found) -> Vec<Claim> {
+/// The claims, which are about Holdfast. With a snapshot the free pages fall as long as rows change
+/// for the first time; the bar on the versions covers that.
+fn claims(cell: &Cell, sides: &[impl Subject], changed: &[u64], pool_bytes: u64) -> Vec<Claim> {
     let lag = |side: usize| {
-        let text = format!("{}: longest history of the second half, in seconds of WRITEs", found.names[side]);
-        Claim::new(text, Evidence::once(found.lag_seconds[side]), Bar::AtMost(1.0))
+        let text = format!("{}: longest history of the second half, in seconds of WRITEs", sides[side].name());
+        Claim::new(text, Evidence::once(lag_seconds(cell, sides, side)), Bar::AtMost(1.0))
     };
-    let lost =
-        format!("{}: share of the pool that free pages lost from the second quarter to the last", found.names[0]);
-    let tps = "TPS with a snapshot held, as a share of that without";
-    let p99 = "p99 of SEL2 on the newest data with a snapshot held, as a share of that without";
+    let name = sides[0].name();
+    let lost = format!("{name}: share of the pool that free pages lost from the second quarter to the last");
+    let lost_pages = free_lost(&sides[0]).map(|pages| pages / (pool_bytes as f64 / 16384.0));
+    let versions = sides[1].series().most(Meter::Versions).zip(changed.first());
+    let versions = versions.map(|(kept, &rows)| kept / rows.max(1) as f64);
+    let tps_text = "TPS with a snapshot held, as a share of that without";
+    let p99_text = "p99 of SEL2 on the newest data with a snapshot held, as a share of that without";
     vec![
         lag(0),
         lag(1),
-        Claim::new(lost, Evidence::once(found.free_lost), Bar::AtMost(0.01)),
-        Claim::new(tps, Evidence::turns(&found.tps), Found::TPS),
-        Claim::new(p99, Evidence::turns(&found.p99), Found::P99),
-        Claim::new("versions kept per row that changed", Evidence::counted(found.versions), Bar::AtMost(1.0)),
+        Claim::new(lost, Evidence::once(lost_pages), Bar::AtMost(0.01)),
+        Claim::new(tps_text, Evidence::turns(&cell.ratios(1, 0, tps)), TPS),
+        Claim::new(p99_text, Evidence::turns(&cell.ratios(1, 0, sel2)), P99),
+        Claim::new("versions kept per row that changed", Evidence::counted(versions), Bar::AtMost(1.0)),
     ]
 }
 
-fn document_run(side: &Side, changed: u64) -> Run {
-    Run {
-        target: "embedded".to_owned(),
-        policy: side.name.to_owned(),
-        metrics: metrics(json!({
-            "tps": side.figure(|t| Some(t.tps())),
-            "sel2_p99_ms": side.figure(|t| t.latencies.class_ms(SEL2, 99.0)),
-            "update_p99_ms": side.figure(|t| t.latencies.class_ms(UPDATE, 99.0)),
-            "lag_s": side.lag_seconds(),
-            "free_pages_lost": side.free_lost(),
-            "versions_max": most_versions(side),
-            "rows_changed": changed,
-            "samples": side.samples,
-        })),
-    }
-}
-
-fn grid(sides: &[Side; 2], changed: u64) -> Grid {
+fn held_grid(cell: &Cell, sides: &[impl Subject], changed: &[u64]) -> Grid {
     let header = [
         "",
-        "TPS",
-        "CPU us/txn",
-        "SEL2 p99 ms",
-        "UPDATE p99 ms",
-        "longest history",
-        "free pages, first",
-        "free pages, last",
+        "TPS, as a share of that without",
+        "p99 of SEL2, as a share of that without",
+        "longest history without",
+        "with",
+        "free pages lost without",
+        "with",
         "versions at most",
         "rows changed",
     ];
-    let note = "Medians of turns. Rows changed: those of HISTORY that the snapshot saw otherwise than the newest state at the end of a turn.";
-    let mut grid = Grid::new("Two databases in turns", 1, &header, note);
-    let cell = |f: Option<Figure>| f.map_or_else(|| "-".to_owned(), |f| human(f.median));
-    for side in sides {
-        let free = |s: Option<&Sample>| s.map_or_else(|| "-".to_owned(), |s| human(s.free_pages as f64));
+    let note = "Medians of rounds. Free pages lost: from the second quarter of the run to the last. Rows changed: those of HISTORY that the snapshot saw \
+                otherwise than the newest state.";
+    let mut grid = Grid::new("What a snapshot costs that is held all the time", 1, &header, note);
+    let opt = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
+    for (n, pair) in sides.chunks_exact(SIDES).enumerate() {
+        let (plain, held) = (n * SIDES, n * SIDES + 1);
+        let ratio = |of: &dyn Fn(&Turn) -> Option<f64>| {
+            cell.ratio(held, plain, of).map_or_else(|| "-".to_owned(), |r| format!("{:.3}", r.value))
+        };
         grid.rows.push(vec![
-            side.name.to_owned(),
-            cell(side.figure(|t| Some(t.tps()))),
-            cell(side.figure(|t| Some(t.cpu_us()))),
-            cell(side.figure(|t| t.latencies.class_ms(SEL2, 99.0))),
-            cell(side.figure(|t| t.latencies.class_ms(UPDATE, 99.0))),
-            human(side.samples.iter().map(|s| s.history).max().unwrap_or(0) as f64),
-            free(side.samples.first()),
-            free(side.samples.last()),
-            human(most_versions(side) as f64),
-            if side.name == sides[1].name { human(changed as f64) } else { "-".to_owned() },
+            pair[0].name().to_owned(),
+            ratio(&tps),
+            ratio(&sel2),
+            opt(pair[0].series().most(Meter::History)),
+            opt(pair[1].series().most(Meter::History)),
+            opt(free_lost(&pair[0])),
+            opt(free_lost(&pair[1])),
+            opt(pair[1].series().most(Meter::Versions)),
+            changed.get(n).map_or_else(|| "-".to_owned(), |&rows| human(rows as f64)),
         ]);
     }
     grid

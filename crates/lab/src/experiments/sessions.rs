@@ -168,7 +168,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
             let turns = turns::alone(rounds, pair, |turns| decided(sessions, turns))?;
             let waits = waits(&db.metrics_snapshot().delta(&before), &turns);
             if Some(&sessions) == options.counts.last() {
-                charts.push((format!("Second by second, {mode}"), sampler.charts(mode, &engine)));
+                charts.push((format!("Second by second, {mode}"), sampler.charts(mode, engine.classes())));
             }
             steps.push(Step { mode, sessions, turns, waits });
         }

@@ -97,7 +97,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     progress.step("everything at once");
     let scene = Scene { db: &db, site: &site, options, done: &done };
     let (turn, footprints) = beside(scene, || sampler.run("soak", &load, options.duration, progress))?;
-    let mut charts = sampler.charts("Soak", &load);
+    let mut charts = sampler.charts("Soak", load.classes());
     charts.insert(0, footprint_chart(&footprints));
     let p99: Vec<f64> = sampler.samples.iter().filter_map(|s| s.p99_ms).collect();
     drop((sampler, load));

@@ -1,5 +1,6 @@
 //! A sample of everything once a second, and the charts of it, all on one time axis.
 
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -7,6 +8,7 @@ use holdfast::Database;
 use holdfast::metrics::{Counter, Gauge, Snapshot, WaitClass};
 use serde::Serialize;
 
+use super::control::SyncLoop;
 use super::load::{Load, Second, Turn};
 use crate::figures::{Chart, Line, Span};
 use crate::measure::{human, per_second};
@@ -39,8 +41,10 @@ pub struct Sample {
     pub ring_pages: u64,
     /// Resident pages of each table, by name; the rest (undo, system) under the last name.
     pub tables: Vec<(String, u64)>,
-    /// Log since the checkpoint, in bytes.
+    /// Log since the checkpoint, in bytes, and the most that there may be.
     pub age_bytes: u64,
+    /// See `age_bytes`.
+    pub capacity_bytes: u64,
     /// Bytes of log per second.
     pub log_bytes_per_s: f64,
     /// Pages written per second: ahead of eviction, for the checkpoint, by threads that needed a
@@ -56,6 +60,8 @@ pub struct Sample {
     pub writes_per_s: f64,
     /// Seconds waited per second, by class.
     pub waits: Vec<(&'static str, f64)>,
+    /// Syncs per second of the loop beside it, if there is one.
+    pub syncs_per_s: Option<f64>,
 }
 
 /// The classes of waits that are charted.
@@ -70,26 +76,55 @@ const WAITS: [WaitClass; 7] = [
 ];
 
 /// Samples one database.
-pub struct Sampler<'d> {
-    db: &'d Database,
+pub struct Sampler {
+    db: Database,
     began: Instant,
     last: Snapshot,
     /// The samples so far.
     pub samples: Vec<Sample>,
     phases: Vec<Span>,
+    /// A loop of syncs, and its count at the last sample.
+    beside: Option<(SyncLoop, u64)>,
 }
 
-impl<'d> Sampler<'d> {
+impl Sampler {
     /// Creates a sampler whose time begins now.
     #[must_use]
-    pub fn new(db: &'d Database) -> Sampler<'d> {
+    pub fn new(db: &Database) -> Sampler {
         Sampler::since(db, Instant::now())
     }
 
     /// Creates a sampler whose time began at `began`, so that several share one axis.
     #[must_use]
-    pub fn since(db: &'d Database, began: Instant) -> Sampler<'d> {
-        Sampler { db, began, last: db.metrics_snapshot(), samples: Vec::new(), phases: Vec::new() }
+    pub fn since(db: &Database, began: Instant) -> Sampler {
+        Sampler {
+            db: db.clone(),
+            began,
+            last: db.metrics_snapshot(),
+            samples: Vec::new(),
+            phases: Vec::new(),
+            beside: None,
+        }
+    }
+
+    /// Samples another database from now on, without a loop beside it.
+    pub fn follow(&mut self, db: &Database) {
+        (self.db, self.beside) = (db.clone(), None);
+    }
+
+    /// Starts a loop of syncs in `dir`.
+    ///
+    /// # Errors
+    /// If it cannot be started.
+    pub fn sync_beside(&mut self, dir: &Path) -> Result<()> {
+        self.beside = Some((SyncLoop::start(dir)?, 0));
+        Ok(())
+    }
+
+    /// Seconds since its time began.
+    #[must_use]
+    pub fn now(&self) -> f64 {
+        self.began.elapsed().as_secs_f64()
     }
 
     /// Runs `load` for `duration` as phase `phase`, with a sample a second.
@@ -104,14 +139,17 @@ impl<'d> Sampler<'d> {
         progress: &mut Progress,
     ) -> Result<Turn> {
         self.last = self.db.metrics_snapshot();
-        let from = self.began.elapsed().as_secs_f64();
+        if let Some((syncs, before)) = &mut self.beside {
+            *before = syncs.count();
+        }
+        let from = self.now();
         let turn = load.run(duration, &mut |second| {
             let sample = self.sample(load, second);
             progress.show(&line(phase, &sample));
             self.samples.push(sample);
             Ok(())
         });
-        let to = self.began.elapsed().as_secs_f64();
+        let to = self.now();
         self.phases.push(Span { from, to, label: phase.to_owned() });
         turn
     }
@@ -135,8 +173,12 @@ impl<'d> Sampler<'d> {
             let spent = now.wait(class).total.saturating_sub(self.last.wait(class).total);
             (class.name(), spent.as_secs_f64() / second.seconds.max(1e-9))
         };
+        let syncs_per_s = self.beside.as_mut().map(|(syncs, before)| {
+            let count = syncs.count();
+            per_second(count - std::mem::replace(before, count), second.seconds)
+        });
         let sample = Sample {
-            t: self.began.elapsed().as_secs_f64(),
+            t: self.now(),
             tps: per_second(second.transactions, second.seconds),
             p50_ms: second.latencies.transaction_ms(50.0),
             p99_ms: second.latencies.transaction_ms(99.0),
@@ -149,6 +191,7 @@ impl<'d> Sampler<'d> {
             ring_pages: cache.ring_pages,
             tables: resident,
             age_bytes: now.gauge(Gauge::CheckpointAge),
+            capacity_bytes: now.gauge(Gauge::CheckpointMaxAge),
             log_bytes_per_s: rate(Counter::LogAppended),
             flushed_per_s: [Counter::FlushedLru, Counter::FlushedCheckpoint, Counter::FlushedEviction].map(rate),
             history: now.gauge(Gauge::HistoryListLength),
@@ -156,19 +199,20 @@ impl<'d> Sampler<'d> {
             reads_per_s: rate(Counter::PagesRead),
             writes_per_s: rate(Counter::PagesWritten),
             waits: WAITS.map(waited).to_vec(),
+            syncs_per_s,
         };
         self.last = now;
         sample
     }
 
-    /// The samples as charts, `name` in their titles.
+    /// The samples as charts, `name` in their titles; `classes` are those of the statements.
     #[must_use]
-    pub fn charts(&self, name: &str, load: &Load<'_>) -> Vec<Chart> {
+    pub fn charts(&self, name: &str, classes: &[&str]) -> Vec<Chart> {
         let time = |title: &str, unit: &str, lines: Vec<Line>| {
             Chart::over_time(&format!("{name}: {title}"), unit, lines, self.phases.clone())
         };
         let line = |label: &str, value: &dyn Fn(&Sample) -> f64| self.line(label, value);
-        let classes = load.classes().iter().enumerate();
+        let classes = classes.iter().enumerate();
         let latency = classes.map(|(n, class)| line(class, &|s| s.class_p99_ms[n].unwrap_or(0.0))).collect();
         // By name, since other tables may be created and dropped.
         let tables =
@@ -177,9 +221,9 @@ impl<'d> Sampler<'d> {
             });
         let waits = WAITS.iter().enumerate().map(|(n, class)| line(class.name(), &|s| s.waits[n].1));
         let age = line("checkpoint age", &|s| s.age_bytes as f64 / 1e6);
-        let capacity = self.last.gauge(Gauge::CheckpointMaxAge) as f64 / 1e6;
-        let limits = [("capacity", capacity), ("60 % of it", capacity * 0.6)];
-        let limits = limits.map(|(label, y)| Line { dashed: true, ..line(label, &|_| y) });
+        let limits = [("capacity", 1e6), ("60 % of it", 1e6 / 0.6)];
+        let limits =
+            limits.map(|(label, part)| Line { dashed: true, ..line(label, &|s| s.capacity_bytes as f64 / part) });
         let flushed = ["ahead of eviction", "for the checkpoint", "by threads that needed a frame"];
         let flushed = flushed.iter().enumerate().map(|(n, cause)| line(cause, &|s| s.flushed_per_s[n]));
         vec![

@@ -32,17 +32,17 @@ impl Health {
     }
 
     /// A status variable that is a number.
-    pub(super) fn status(&self, name: &str) -> Option<f64> {
+    pub(crate) fn status(&self, name: &str) -> Option<f64> {
         self.status.get(name)?.parse().ok()
     }
 
     /// A variable that is a number.
-    pub(super) fn variable(&self, name: &str) -> Option<f64> {
+    pub(crate) fn variable(&self, name: &str) -> Option<f64> {
         self.variables.get(name)?.parse().ok()
     }
 
     /// A variable as the server writes it.
-    pub(super) fn setting(&self, name: &str) -> Option<&str> {
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
         self.variables.get(name).map(String::as_str)
     }
 }

@@ -13,14 +13,15 @@ use serde_json::json;
 use super::contender::Contender;
 use super::load::Oltp;
 use super::turns::cell::{Asked, Cell, Column, Judged, grid, p99, tps};
-use super::turns::meters::Meter;
-use super::turns::side::{Data, Settings, Side, Turn};
+use super::turns::side::{Data, Settings, Side};
 use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan};
 use crate::claims::{Bar, Claim};
 use crate::document::Document;
 use crate::experiments::iobound::{MODES, WIDTHS};
 use crate::progress::Progress;
+use crate::subject::meters::Meter;
+use crate::subject::{Subject, Turn};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -142,7 +143,7 @@ fn findings(options: &Options, visited: u64, cells: Vec<Cell>, sides: &[Side<'_>
     let columns: [Column<'_>; 4] = [
         ("TPS", &|t| Some(t.tps())),
         ("p99 ms", &p99),
-        ("server's CPU us/txn", &Turn::cpu_us),
+        ("CPU us/txn", &Turn::cpu_us),
         ("pages read/txn", &|t| t.per_transaction(Meter::Reads)),
     ];
     let mut place = Place::private();
@@ -160,7 +161,7 @@ fn findings(options: &Options, visited: u64, cells: Vec<Cell>, sides: &[Side<'_>
                      smaller pool, even with every byte in the file system's cache.";
     let words = ["files", "mode", "pool", "AntiDEAD"];
     Findings {
-        name: ("iobound", "The same workload, ten times the pages, on a server"),
+        name: ("iobound", "The same workload, ten times the pages"),
         place,
         lead: (what, published.to_owned()),
         words: in_words(&cells, sides),
@@ -171,7 +172,7 @@ fn findings(options: &Options, visited: u64, cells: Vec<Cell>, sides: &[Side<'_>
             "pool_bytes": [options.workload().bytes(), small_pool(visited)],
         })),
         grids: vec![grid("Both kinds of files, both modes, both pools", &words, sides, &columns, &cells)],
-        charts: vec![("Second by second".to_owned(), turns::charts(sides))],
+        charts: turns::charts(sides),
         claims: claims(&cells, sides),
         cells,
     }
@@ -191,7 +192,7 @@ fn in_words(cells: &[Cell], sides: &[Side<'_>]) -> Vec<String> {
     let tps = |cell: &Cell, side| Some(cell.figure(side, |t| Some(t.tps()))?.median);
     let sentence = |(small, roomy): (&Cell, &Cell)| {
         let left = |(n, side): (usize, &Side<'_>)| {
-            Some(format!("{} keeps {:.0} % of its throughput", side.name, tps(small, n)? / tps(roomy, n)? * 100.0))
+            Some(format!("{} keeps {:.0} % of its throughput", side.name(), tps(small, n)? / tps(roomy, n)? * 100.0))
         };
         let left: Vec<String> = sides.iter().enumerate().filter_map(left).collect();
         format!("{}, {}: with the small pool {}.", small.name[0], small.name[1], left.join(", "))
@@ -202,7 +203,7 @@ fn in_words(cells: &[Cell], sides: &[Side<'_>]) -> Vec<String> {
 fn claims(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Claim> {
     let of = |judged: Judged| {
         let claim = move |(small, _): (&Cell, &Cell)| {
-            let (files, mode, other) = (&small.name[0], &small.name[1], &sides[judged.to].name);
+            let (files, mode, other) = (&small.name[0], &small.name[1], &sides[judged.to].name());
             let text = format!("{files}, {mode}, small pool: TPS of Holdfast, as a share of {other}'s");
             Claim::new(text, judged.evidence(small), SHARE)
         };

@@ -12,7 +12,7 @@
 //! | [`scan`] | the experiment `scan` on private servers |
 //! | [`querycache`] | the experiment `querycache` |
 //! | [`turns`] | engines on private servers in turns, sampled |
-//! | [`sessions`], [`purge`], [`flush`], [`overflow`], [`iobound`] | these experiments in turns |
+//! | [`sessions`], [`overflow`], [`iobound`] | these experiments in turns |
 //! | `slow_disk` | a server on a modelled disk |
 //! | `named` | a server that the user names, with the schema of the lab |
 //! | [`health`] | findings from a server's counters, and settings that help |
@@ -24,17 +24,15 @@ pub mod address;
 pub mod contender;
 pub mod data;
 mod diagnosis;
-pub mod flush;
 pub mod foreign;
 pub mod health;
 pub mod instance;
 pub mod iobound;
 pub mod load;
-mod named;
+pub(crate) mod named;
 pub mod outcome;
 pub mod overflow;
 pub mod probe;
-pub mod purge;
 pub mod querycache;
 pub mod released;
 pub mod scan;

@@ -16,7 +16,7 @@ use super::health::{self, Health};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server that was reached.
-pub(super) struct NamedServer {
+pub(crate) struct NamedServer {
     conn: Conn,
     /// Its address.
     pub address: Address,
@@ -51,7 +51,7 @@ impl NamedServer {
 }
 
 /// A server with the schema, which is dropped with this value in every case.
-pub(super) struct ServerWithSchema {
+pub(crate) struct ServerWithSchema {
     /// Its address.
     pub address: Address,
     /// The engine, with the setting that the server has.

@@ -15,8 +15,7 @@ use serde_json::json;
 use super::data::SCHEMA;
 use super::load::Oltp;
 use super::turns::cell::{Asked, Cell, Column, Judged, Of, grid, p95, tps};
-use super::turns::meters::Meter;
-use super::turns::side::{Data, Settings, Side, Turn};
+use super::turns::side::{Data, Settings, Side};
 use super::turns::{self, Findings, Place, Plan};
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
@@ -24,6 +23,8 @@ use crate::experiments::overflow::RANGE;
 use crate::figures::{Chart, Grid, Line};
 use crate::measure::human;
 use crate::progress::Progress;
+use crate::subject::meters::Meter;
+use crate::subject::{Subject, Turn};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -146,7 +147,7 @@ fn findings(options: &Options, place: Place, data_bytes: u64, cells: Vec<Cell>, 
     let columns: [Column<'_>; 4] = [
         ("TPS", &|t| Some(t.tps())),
         ("p95 ms", &p95),
-        ("server's CPU us/txn", &Turn::cpu_us),
+        ("CPU us/txn", &Turn::cpu_us),
         ("pages read/txn", &|t| t.per_transaction(Meter::Reads)),
     ];
     let what = format!(
@@ -161,7 +162,7 @@ fn findings(options: &Options, place: Place, data_bytes: u64, cells: Vec<Cell>, 
         Some(_) => "as it is".to_owned(),
     };
     Findings {
-        name: ("overflow", "The active set a little larger than the pool, on a server"),
+        name: ("overflow", "The active set a little larger than the pool"),
         lead: (what, published.to_owned()),
         words: Vec::new(),
         settings: json!({
@@ -176,10 +177,11 @@ fn findings(options: &Options, place: Place, data_bytes: u64, cells: Vec<Cell>, 
             "innodb_lru_scan_depth": reserve,
         }),
         grids: vec![grid("Every pool and number of clients", &["pool", "clients"], sides, &columns, &cells)],
-        charts: vec![
-            ("Over the size of the pool".to_owned(), over_pools(options, &cells, sides)),
-            ("Second by second".to_owned(), turns::charts(sides)),
-        ],
+        charts: [
+            vec![("Over the size of the pool".to_owned(), over_pools(options, &cells, sides))],
+            turns::charts(sides),
+        ]
+        .concat(),
         claims: claims(&cells, sides),
         place,
         cells,
@@ -248,7 +250,7 @@ fn column_of_tables(side: &mut Side<'_>, column: &str) -> Result<u64> {
 
 /// Adds the memory of the servers' processes, to show that it is equal.
 fn memory_columns(table: &mut Grid, cells: &[Cell], sides: &[Side<'_>]) {
-    table.header.extend(sides.iter().map(|side| format!("MB of memory, {}", side.name)));
+    table.header.extend(sides.iter().map(|side| format!("MB of memory, {}", side.name())));
     for (row, cell) in table.rows.iter_mut().zip(cells) {
         row.extend(cell.memory_mb.iter().map(|mb| mb.map_or_else(|| "-".to_owned(), human)));
     }
@@ -258,7 +260,7 @@ fn claims(cells: &[Cell], sides: &[Side<'_>]) -> Vec<Claim> {
     let half = [pool_name(HALF.0), HALF.1.to_string()];
     let mut claims = Vec::new();
     for judged in Judged::against_others(sides, tps, BARS.0) {
-        let other = &sides[judged.to].name;
+        let other = sides[judged.to].name();
         let at_half = cells.iter().find(|c| c.name == half).map_or(Evidence::Nothing, |c| judged.evidence(c));
         let text = format!("half the data in the pool, {} clients: TPS of Holdfast, as a share of {other}'s", HALF.1);
         claims.push(Claim::new(text, at_half, BARS.0));
@@ -274,7 +276,11 @@ fn over_pools(options: &Options, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Char
         let at = |share: &f64| cells.iter().find(|c| c.name == [pool_name(*share), threads.to_string()]);
         let line = |(n, side): (usize, &Side<'_>)| {
             let point = |share: &f64| Some((*share, at(share)?.figure(n, |t| Some(t.tps()))?.median));
-            Line { name: side.name.clone(), points: options.shares.iter().filter_map(point).collect(), dashed: false }
+            Line {
+                name: side.name().to_owned(),
+                points: options.shares.iter().filter_map(point).collect(),
+                dashed: false,
+            }
         };
         let title = format!("Throughput, {threads} client{}", if *threads == 1 { "" } else { "s" });
         let lines = sides.iter().enumerate().map(line).collect();

@@ -28,7 +28,7 @@ use super::data::{self, SCHEMA};
 use super::load::Oltp;
 use super::named::ServerWithSchema;
 use super::turns::cell::{Asked, Cell, Column, Judged, grid, p95, tps};
-use super::turns::side::{Data, Running, Side, Turn};
+use super::turns::side::{Data, Running, Side};
 use super::turns::workload::script;
 use super::turns::{self, Findings, Place, Plan, engine_name};
 use crate::claims::{Bar, Claim};
@@ -38,6 +38,7 @@ use crate::figures::{Chart, Grid, Line};
 use crate::measure::{count, human};
 use crate::pin::Role;
 use crate::progress::Progress;
+use crate::subject::{Subject, Turn};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -343,7 +344,7 @@ fn in_words(Measured { cell, counts }: &Measured) -> Option<String> {
 
 /// The findings from the cells, whose names are `words`.
 fn findings(options: &Options, place: Place, measured: Vec<Measured>, words: &[&str], sides: &[Side<'_>]) -> Findings {
-    let columns: [Column<'_>; 3] = [("TPS", &tps), ("p95 ms", &p95), ("server's CPU us/txn", &Turn::cpu_us)];
+    let columns: [Column<'_>; 3] = [("TPS", &tps), ("p95 ms", &p95), ("CPU us/txn", &Turn::cpu_us)];
     let counters = counters(&measured, words, sides);
     let charts = measured.iter().map(|m| turn_by_turn(&m.cell, words, sides)).collect();
     let cells: Vec<Cell> = measured.into_iter().map(|m| m.cell).collect();
@@ -369,7 +370,7 @@ fn findings(options: &Options, place: Place, measured: Vec<Measured>, words: &[&
         }),
         place,
         grids: vec![grid("Cells", words, sides, &columns, &cells), counters],
-        charts: vec![("Turn by turn".to_owned(), charts), ("Second by second".to_owned(), turns::charts(sides))],
+        charts: [vec![("Turn by turn".to_owned(), charts)], turns::charts(sides)].concat(),
         claims: Vec::new(),
         cells,
     }
@@ -383,7 +384,7 @@ fn counters(measured: &[Measured], words: &[&str], sides: &[Side<'_>]) -> Grid {
     for Measured { cell, counts } in measured {
         for (side, counts) in sides.iter().zip(counts) {
             let mut row = cell.name.clone();
-            row.push(side.name.clone());
+            row.push(side.name().to_owned());
             row.extend([counts.hits, counts.inserts, counts.prunes, counts.not_cached].map(count));
             row.push(counts.in_words().to_owned());
             grid.rows.push(row);
@@ -394,7 +395,7 @@ fn counters(measured: &[Measured], words: &[&str], sides: &[Side<'_>]) -> Grid {
 
 fn turn_by_turn(cell: &Cell, words: &[&str], sides: &[Side<'_>]) -> Chart {
     let line = |(side, turns): (&Side<'_>, &Vec<Turn>)| Line {
-        name: side.name.clone(),
+        name: side.name().to_owned(),
         points: (1..).map(f64::from).zip(turns.iter().map(Turn::tps)).collect(),
         dashed: false,
     };

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::named::ServerWithSchema;
 use super::turns::cell::{Asked, Cell, Judged, Of, grid, p99, tps};
-use super::turns::side::{Data, Settings, Side, Turn};
+use super::turns::side::{Data, Settings, Side};
 use super::turns::workload::Workload;
 use super::turns::{self, Findings, Place, Plan};
 use crate::claims::{Bar, Claim, Evidence};
@@ -20,6 +20,7 @@ use crate::document::Document;
 use crate::figures::{Chart, Line};
 use crate::measure::human;
 use crate::progress::Progress;
+use crate::subject::{Subject, Turn};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -129,13 +130,13 @@ fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &
 
 fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[Side<'_>]) -> Findings {
     let columns: [turns::cell::Column<'_>; 3] =
-        [("TPS", &|t| Some(t.tps())), ("p99 ms", &p99), ("server's CPU us/txn", &Turn::cpu_us)];
+        [("TPS", &|t| Some(t.tps())), ("p99 ms", &p99), ("CPU us/txn", &Turn::cpu_us)];
     let active_set = options.workload.bytes();
     let pool_bytes = place.pool_bytes.unwrap_or(active_set);
     let published = "Published in 2010: throughput falls continuously from 32 sessions on; a limit of 32 threads cost more than it gave \
                      until 256.";
     Findings {
-        name: ("sessions", "1 to 256 sessions on a server"),
+        name: ("sessions", "1 to 256 sessions"),
         place,
         lead: (format!("{} in memory", options.workload.name()), published.to_owned()),
         words: Vec::new(),
@@ -146,10 +147,11 @@ fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[Side<'_>
             "active_set_of_pool": active_set as f64 / pool_bytes as f64,
         })),
         grids: vec![grid("Engines by number of sessions", &["", "sessions"], sides, &columns, &cells)],
-        charts: vec![
-            ("Over the number of sessions".to_owned(), over_sessions(options.workload, &cells, sides)),
-            ("Second by second".to_owned(), turns::charts(sides)),
-        ],
+        charts: [
+            vec![("Over the number of sessions".to_owned(), over_sessions(options.workload, &cells, sides))],
+            turns::charts(sides),
+        ]
+        .concat(),
         claims: claims(options.workload, &cells, sides),
         cells,
     }
@@ -165,7 +167,7 @@ fn claims(workload: Workload, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Claim> 
     for &(mode, _) in workload.modes() {
         let of_mode = || cells.iter().filter(move |c| c.name[0] == mode && sessions_of(c) <= MOST);
         for judged in Judged::against_others(sides, tps, SHARE) {
-            let other = &sides[judged.to].name;
+            let other = sides[judged.to].name();
             let text = format!("{mode}: TPS of Holdfast, as a share of {other}'s, worst number of sessions");
             claims.push(Claim::worst(text, of_mode().map(|c| judged.evidence(c)).collect(), SHARE));
             let most = of_mode().max_by_key(|c| sessions_of(c));
@@ -186,7 +188,7 @@ fn over_sessions(workload: Workload, cells: &[Cell], sides: &[Side<'_>]) -> Vec<
         for (title, unit, of) in figures {
             let point = |c: &Cell, side| Some((f64::from(sessions_of(c)).log2(), c.figure(side, of)?.median));
             let line = |(n, side): (usize, &Side<'_>)| Line {
-                name: side.name.clone(),
+                name: side.name().to_owned(),
                 points: cells.iter().filter(|c| c.name[0] == mode).filter_map(|c| point(c, n)).collect(),
                 dashed: false,
             };

@@ -7,8 +7,12 @@ use std::time::Duration;
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
 use holdfast_lab::experiments::{flush, iobound, overflow, purge, sessions, soak};
+use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::rig::fio::Fio;
+use holdfast_lab::server::turns::Plan;
+use holdfast_lab::server::turns::workload::Workload;
+use holdfast_lab::turns::Rounds;
 
 const SEED: u64 = 1;
 const TURN: Duration = Duration::from_millis(150);
@@ -25,17 +29,23 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         dir: dir.clone(),
         seed: SEED,
     };
-    let purge = purge::Options { objects: 300, sessions: 2, turns: 3, turn: TURN, pool_bytes: 32 << 20, seed: SEED };
-    let flush = flush::Options {
-        objects: 300,
-        sessions: 2,
-        capacities: vec![4 << 20],
-        speed: 100.0,
-        settle: TURN,
-        measured: Duration::from_secs(2),
-        dir: dir.clone(),
+    let plan = Plan {
+        contenders: Vec::new(),
+        rounds: Rounds { least: 3, most: 3 },
+        turn: TURN,
+        cores: Cores::new(false),
         seed: SEED,
     };
+    let flush = flush::Options {
+        plan: Plan { rounds: Rounds { least: 1, most: 1 }, turn: Duration::from_secs(2), ..plan.clone() },
+        workload: Workload::DbStress { objects: 300 },
+        sessions: 2,
+        capacities: vec![4 << 20],
+        settle: TURN,
+        modelled: Some((Duration::from_micros(80), 10_000_000_000)),
+        dir: dir.clone(),
+    };
+    let purge = purge::Options { plan, objects: 300, sessions: 2, pool_bytes: 32 << 20 };
     let sessions = sessions::Options { objects: 300, counts: vec![1, 3], turns: 2, turn: TURN, seed: SEED };
     // Nothing is fetched: a machine without fio uses the loop.
     let fio = Fio::installed().map_err(|error| error.to_string());

@@ -168,7 +168,7 @@ impl Bench<'_> {
             let samples = &sampler.samples[from..];
             let idle: u64 = samples.iter().map(|s| s.idle_pages).sum();
             if size.charted && threads == most {
-                charts = sampler.charts("Half the data", &load);
+                charts = sampler.charts("Half the data", load.classes());
             }
             cells.push(Cell {
                 pool_bytes: size.bytes,

@@ -5,16 +5,15 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Map, Value, json};
 
-use super::meters::Meter;
 use super::plan::Plan;
-use super::side::{Side, Turn};
 use crate::claims::{self, Bar, Evidence};
 use crate::document::{Run, metrics};
 use crate::figures::Grid;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
-use crate::server::load::Oltp;
 use crate::stats::Estimate;
+use crate::subject::meters::Meter;
+use crate::subject::{Subject, Turn};
 use crate::turns::{Rounds, in_turns};
 
 /// The turns of all sides under one load.
@@ -35,10 +34,10 @@ impl Cell {
     ///
     /// # Errors
     /// If a client fails or a server does not answer.
-    pub fn measure(
+    pub fn measure<S: Subject>(
         asked: Asked<'_>,
-        sides: &mut [Side<'_>],
-        work: &Oltp,
+        sides: &mut [S],
+        work: &S::Work,
         plan: &Plan,
         progress: &mut Progress,
     ) -> Result<Cell> {
@@ -51,16 +50,16 @@ impl Cell {
     ///
     /// # Errors
     /// Those of `turn`.
-    pub fn of_turns<'c>(
+    pub fn of_turns<S: Subject>(
         asked: Asked<'_>,
-        sides: &mut [Side<'c>],
+        sides: &mut [S],
         rounds: Rounds,
-        mut turn: impl FnMut(usize, &mut Side<'c>) -> Result<Turn>,
+        mut turn: impl FnMut(usize, &mut S) -> Result<Turn>,
     ) -> Result<Cell> {
         let Asked { name, judged } = asked;
         let decided = |turns: &[Vec<Turn>]| judged.iter().all(|judged| judged.decided(turns));
         let turns = in_turns(sides.len(), rounds, |side| turn(side, &mut sides[side]), decided)?;
-        let memory_mb = sides.iter().map(Side::memory_mb).collect();
+        let memory_mb = sides.iter().map(S::memory_mb).collect();
         let counted = vec![Map::new(); sides.len()];
         Ok(Cell { name: name.iter().map(|w| (*w).to_owned()).collect(), turns, memory_mb, counted })
     }
@@ -69,7 +68,12 @@ impl Cell {
     ///
     /// # Errors
     /// As [`Cell::measure`].
-    pub fn warm_up(sides: &mut [Side<'_>], work: &Oltp, duration: Duration, progress: &mut Progress) -> Result<()> {
+    pub fn warm_up<S: Subject>(
+        sides: &mut [S],
+        work: &S::Work,
+        duration: Duration,
+        progress: &mut Progress,
+    ) -> Result<()> {
         for side in sides {
             side.warm_up(work, duration, progress)?;
         }
@@ -93,8 +97,8 @@ impl Cell {
 
     /// A run per side, for the document.
     #[must_use]
-    pub fn runs(&self, target: &str, sides: &[Side<'_>]) -> Vec<Run> {
-        let run = |(n, side): (usize, &Side<'_>)| {
+    pub fn runs<S: Subject>(&self, target: &str, sides: &[S]) -> Vec<Run> {
+        let run = |(n, side): (usize, &S)| {
             let mut measured = metrics(json!({
                 "cell": self.name.join(", "),
                 "tps": self.figure(n, |t| Some(t.tps())),
@@ -106,7 +110,7 @@ impl Cell {
                 "memory_mb": self.memory_mb.get(n).copied().flatten(),
             }));
             measured.extend(self.counted.get(n).cloned().unwrap_or_default());
-            Run { target: target.to_owned(), policy: side.name.clone(), metrics: measured }
+            Run { target: target.to_owned(), policy: side.name().to_owned(), metrics: measured }
         };
         sides.iter().enumerate().map(run).collect()
     }
@@ -143,7 +147,7 @@ pub struct Judged {
 impl Judged {
     /// The figure of side 0 against each of the others.
     #[must_use]
-    pub fn against_others(sides: &[Side<'_>], figure: fn(&Turn) -> Option<f64>, bar: Bar) -> Vec<Judged> {
+    pub fn against_others<S>(sides: &[S], figure: fn(&Turn) -> Option<f64>, bar: Bar) -> Vec<Judged> {
         (1..sides.len()).map(|to| Judged { of: 0, to, figure, bar }).collect()
     }
 
@@ -185,13 +189,13 @@ pub type Column<'a> = (&'a str, Of<'a>);
 /// The cells as a table: the words of their names under `words`, medians of turns by side for each
 /// of `columns`, and the ratios of the first column between side 0 and the others.
 #[must_use]
-pub fn grid(title: &str, words: &[&str], sides: &[Side<'_>], columns: &[Column<'_>], cells: &[Cell]) -> Grid {
+pub fn grid(title: &str, words: &[&str], sides: &[impl Subject], columns: &[Column<'_>], cells: &[Cell]) -> Grid {
     let mut header: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
     for (n, (what, _)) in columns.iter().enumerate() {
-        header.extend(sides.iter().map(|side| format!("{what}, {}", side.name)));
+        header.extend(sides.iter().map(|side| format!("{what}, {}", side.name())));
         if n == 0 {
             for other in sides.iter().skip(1) {
-                header.extend([format!("of {}", other.name), "lower bound".to_owned()]);
+                header.extend([format!("of {}", other.name()), "lower bound".to_owned()]);
             }
         }
     }

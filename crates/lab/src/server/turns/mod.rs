@@ -5,7 +5,6 @@
 //! | module | what |
 //! |---|---|
 //! | [`side`] | one of the servers: loaded, started, given turns, standing still in between |
-//! | [`meters`] | its own counters, the same questions to every engine |
 //! | [`cell`] | the turns of all sides under one load, their ratios, and the table of them |
 //! | [`workload`] | what the sessions do, on which tables |
 //! | [`running`] | the same experiments on a running server |
@@ -14,17 +13,17 @@
 //! log. The first side is Holdfast's.
 
 pub mod cell;
-pub mod meters;
 mod plan;
 pub mod running;
 pub mod side;
 pub mod workload;
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Context, Result};
 use holdfast_server::{Cache, apt};
 use serde_json::{Value, json};
 
-use self::meters::Meter;
 pub use self::plan::Plan;
 use self::side::Side;
 use super::contender::{Contender, Engine};
@@ -33,6 +32,8 @@ use crate::document::{Document, Run, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
 use crate::progress::Progress;
+use crate::subject::meters::Meter;
+use crate::subject::{Second, Subject};
 
 /// The default `innodb_old_blocks_time`.
 const OLD_BLOCKS_TIME_MS: u32 = 1000;
@@ -78,20 +79,23 @@ pub fn sides<'c>(cache: &'c Cache, plan: &'c Plan) -> Result<Vec<Side<'c>>> {
     plan.contenders.iter().map(|&c| Side::private(cache, &plan.cores, &engine_name(c), c)).collect()
 }
 
-/// A chart per meter, with a line per side over the time of its own turns.
+/// The groups of charts over time: one per meter, with a line per side over the time of its own
+/// turns; and what only one kind of side reports.
 #[must_use]
-pub fn charts(sides: &[Side<'_>]) -> Vec<Chart> {
-    let line = |side: &Side<'_>, meter: Meter| {
-        let point = |s: &side::Second| Some((s.t, s.values[meter as usize]?));
-        let points: Vec<_> = side.seconds.iter().filter_map(point).collect();
-        (points.len() > 1).then(|| Line { name: side.name.clone(), points, dashed: false })
+pub fn charts<S: Subject>(sides: &[S]) -> Vec<(String, Vec<Chart>)> {
+    let line = |side: &S, meter: Meter| {
+        let point = |s: &Second| Some((s.t, s.values[meter as usize]?));
+        let points: Vec<_> = side.series().seconds.iter().filter_map(point).collect();
+        (points.len() > 1).then(|| Line { name: side.name().to_owned(), points, dashed: false })
     };
-    let spans = sides.first().map(|s| joined(&s.spans)).unwrap_or_default();
+    let spans = sides.first().map(|side| joined(&side.series().spans)).unwrap_or_default();
     let chart = |meter: Meter| {
         let lines: Vec<Line> = sides.iter().filter_map(|side| line(side, meter)).collect();
         (!lines.is_empty()).then(|| Chart::over_time(meter.title(), meter.unit(), lines, spans.clone()))
     };
-    Meter::ALL.into_iter().filter_map(chart).collect()
+    let own = sides.iter().map(|side| (format!("Second by second, {}", side.name()), side.charts()));
+    let common = ("Second by second".to_owned(), Meter::ALL.into_iter().filter_map(chart).collect());
+    [common].into_iter().chain(own).filter(|(_, charts): &(_, Vec<Chart>)| !charts.is_empty()).collect()
 }
 
 /// Spans of the same name that follow one another, joined.
@@ -106,7 +110,7 @@ fn joined(spans: &[crate::figures::Span]) -> Vec<crate::figures::Span> {
     all
 }
 
-/// The server that an experiment runs on.
+/// What an experiment runs on.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Its name, for the document.
@@ -119,6 +123,8 @@ pub struct Place {
     pub pool_bytes: Option<u64>,
     /// The process of a running server, if it is known.
     pub pid: Option<u32>,
+    /// The directory of the data, if it is on files.
+    pub dir: Option<PathBuf>,
 }
 
 impl Place {
@@ -132,13 +138,24 @@ impl Place {
             conditions,
             pool_bytes: None,
             pid: None,
+            dir: Some(holdfast_server::run::root()),
         }
+    }
+
+    /// The engine in this process, `words` in texts, with its data in `dir` if it is on files.
+    #[must_use]
+    pub fn embedded(words: &str, conditions: &str, dir: Option<&Path>) -> Place {
+        let (words, conditions, dir) = (words.to_owned(), conditions.to_owned(), dir.map(Path::to_owned));
+        Place { target: EMBEDDED, words, conditions, pool_bytes: None, pid: None, dir }
     }
 }
 
+/// The target of the engine in this process.
+const EMBEDDED: &str = "embedded";
+
 /// The results of an experiment, before they are a document.
 pub struct Findings {
-    /// Its name, and the title of its report.
+    /// Its name, and the title of its report, without the server.
     pub name: (&'static str, &'static str),
     /// The server that it ran on.
     pub place: Place,
@@ -161,21 +178,24 @@ pub struct Findings {
 impl Findings {
     /// The document, and what is printed.
     #[must_use]
-    pub fn report(self, plan: &Plan, sides: &[Side<'_>]) -> (Document, String) {
+    pub fn report(self, plan: &Plan, sides: &[impl Subject]) -> (Document, String) {
         let mut settings = metrics(self.settings);
         settings.extend(metrics(json!({
-            "engines": sides.iter().map(|side| side.name.as_str()).collect::<Vec<_>>().join(", "),
+            "engines": sides.iter().map(Subject::name).collect::<Vec<_>>().join(", "),
             "turns_of_each": plan.rounds.least,
             "turns_until_decided": plan.rounds.most,
             "turn_s": plan.turn.as_secs_f64(),
             "durability": self.place.conditions,
+            "sessions_are": if self.place.target == EMBEDDED { "threads of the process" } else { "sysbench's, with prepared statements" },
             "pinned": plan.cores.pins(),
             "seed": plan.seed,
         })));
-        let machine = Machine::this(Some(&holdfast_server::run::root()));
+        let machine = Machine::this(self.place.dir.as_deref());
         let target = self.place.target;
-        let mut document = Document::new(&format!("{}-{target}", self.name.0), Value::Object(settings), machine);
-        document.title = self.name.1.to_owned();
+        let [name, on] =
+            if target == EMBEDDED { ["", ""].map(str::to_owned) } else { [format!("-{target}"), ON.to_owned()] };
+        let mut document = Document::new(&format!("{}{name}", self.name.0), Value::Object(settings), machine);
+        document.title = format!("{}{on}", self.name.1);
         document.runs = self.cells.iter().flat_map(|c| c.runs(target, sides)).collect();
         document.runs.extend(sides.iter().map(|side| series(target, side)));
         document.claims = self.claims;
@@ -187,15 +207,18 @@ impl Findings {
     }
 }
 
+/// The end of the title of a report about servers.
+const ON: &str = ", on a server";
+
 /// The seconds of a side.
-fn series(target: &str, side: &Side<'_>) -> Run {
+fn series(target: &str, side: &impl Subject) -> Run {
     let of = |meter: Meter| -> Value {
-        side.seconds.iter().map(|s| json!([s.t, s.values[meter as usize]])).collect::<Vec<_>>().into()
+        side.series().seconds.iter().map(|s| json!([s.t, s.values[meter as usize]])).collect::<Vec<_>>().into()
     };
     let named = Meter::ALL.into_iter().map(|m| (format!("{}, {}", m.title(), m.unit()), of(m))).collect();
     Run {
         target: target.to_owned(),
-        policy: side.name.clone(),
+        policy: side.name().to_owned(),
         metrics: metrics(json!({ "seconds": Value::Object(named) })),
     }
 }

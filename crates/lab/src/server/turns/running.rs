@@ -12,13 +12,14 @@ use serde_json::{Map, Value, json};
 use super::side::{Running, Side};
 use super::{Findings, Place, Plan, engine_name};
 use crate::document::Document;
+use crate::experiments::{flush, purge};
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::address::Address;
 use crate::server::contender::{Contender, Engine};
 use crate::server::health::Health;
 use crate::server::named::{NamedServer, ServerWithSchema};
-use crate::server::{flush, overflow, purge, querycache, sessions};
+use crate::server::{overflow, querycache, sessions};
 
 /// An experiment with its sizes; cores and engines of its plan do not count.
 pub enum What {
@@ -139,8 +140,8 @@ fn measure(
     }
     let mut findings: Findings = match what {
         What::Sessions(options) => sessions::on_running_server(options, on_server, place, cache, &mut sides, progress)?,
-        What::Purge(options) => purge::on_running_server(options, place, cache, &mut sides, progress)?,
-        What::Flush(options) => flush::on_running_server(options, on_server, place, cache, &mut sides, progress)?,
+        What::Purge(options) => purge::on_running_server(options, place, &mut sides, progress)?,
+        What::Flush(options) => flush::on_running_server(options, on_server, place, &mut sides, progress)?,
         What::Overflow { options, any_pool } => {
             overflow::on_running_server(options, *any_pool, place, &mut sides, progress)?
         }
@@ -162,7 +163,7 @@ fn place_of(on_server: &ServerWithSchema) -> Place {
         words: format!("on a running server ({version}, {name}, a cache of {} MB), as it is set up", pool >> 20),
         conditions: "as the server has it".to_owned(),
         pool_bytes: Some(pool),
-        pid: None,
+        ..Place::private()
     }
 }
 

@@ -4,27 +4,30 @@
 //! included. So work that an engine delays falls into its own next turn. Clients are new in every
 //! turn, so that no latency contains the time of the others.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use holdfast_server::{Cache, Server};
+use holdfast_workload::rng::Rng;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::meters::{self, Meter, Values};
 use super::workload::{Workload, script};
 use crate::experiments::sideload::HOT;
-use crate::figures::Span;
 use crate::measure::human;
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
-use crate::rig::load::Latencies;
 use crate::server::address::Address;
 use crate::server::contender::Contender;
 use crate::server::data::{self, SCHEMA};
 use crate::server::load::{self, Oltp, Sysbench};
+use crate::subject::meters::{self, Meter, Values};
+use crate::subject::{Second, Series, Subject, Turn};
 
 /// The tables of an experiment.
 #[derive(Clone, Copy, Debug)]
@@ -47,64 +50,15 @@ pub struct Settings {
     /// True if files are read and written through the system's cache instead of past it.
     pub buffered: bool,
     /// Seek and bytes per second of a modelled disk, if there is one. It is as fast as the real one
-    /// until [`Side::slow_disk`].
+    /// until its log is filled.
     pub modelled: Option<(Duration, u64)>,
-}
-
-/// A second of a turn.
-#[derive(Clone, Copy, Debug)]
-pub struct Second {
-    /// The end of the second, in seconds of this server's turns.
-    pub t: f64,
-    /// Rates and gauges.
-    pub values: Values,
-}
-
-/// The measurements of a turn.
-#[derive(Clone, Debug)]
-pub struct Turn {
-    /// How long it was.
-    pub seconds: f64,
-    /// Transactions.
-    pub transactions: f64,
-    /// Processor seconds of the server, if the system reports them.
-    pub cpu_seconds: Option<f64>,
-    /// Rates of the whole turn, gauges at its end.
-    pub values: Values,
-    /// The times of transactions and statements, if the script reports them.
-    pub latencies: Latencies,
-    /// sysbench's 95th percentiles of the seconds, in milliseconds.
-    pub p95_ms: Vec<f64>,
-    /// The seconds.
-    pub each: Vec<Second>,
-}
-
-impl Turn {
-    /// Transactions per second.
-    #[must_use]
-    pub fn tps(&self) -> f64 {
-        self.transactions / self.seconds.max(1e-9)
-    }
-
-    /// Processor microseconds of the server per transaction.
-    #[must_use]
-    pub fn cpu_us(&self) -> Option<f64> {
-        self.cpu_seconds.map(|s| s * 1e6 / self.transactions.max(1.0))
-    }
-
-    /// The count of a meter per transaction.
-    #[must_use]
-    pub fn per_transaction(&self, meter: Meter) -> Option<f64> {
-        self.values[meter as usize].map(|rate| rate / self.tps().max(1e-9))
-    }
 }
 
 /// A server and its measurements.
 pub struct Side<'c> {
     cache: &'c Cache,
     cores: &'c Cores,
-    /// Its name in texts.
-    pub name: String,
+    series: Series,
     /// Engine of the tables.
     pub contender: Contender,
     address: Address,
@@ -112,13 +66,11 @@ pub struct Side<'c> {
     own: Option<Own<'c>>,
     /// The running server.
     up: Option<Up>,
-    ran: f64,
-    /// The turns so far, including warm-ups; each has another seed.
-    turns: u64,
-    /// The seconds of all turns.
-    pub seconds: Vec<Second>,
-    /// The turns.
-    pub spans: Vec<Span>,
+    snapshot: Option<Conn>,
+    /// The workload of its tables.
+    tables: Option<Workload>,
+    /// True if it runs on a modelled disk.
+    on_model: bool,
 }
 
 /// A server that runs already, with the schema of the tables.
@@ -202,24 +154,22 @@ impl<'c> Side<'c> {
         address: Address,
         own: Option<Own<'c>>,
     ) -> Side<'c> {
-        let (seconds, spans) = (Vec::new(), Vec::new());
         Side {
             cache,
             cores,
-            name: name.to_owned(),
+            series: Series::new(name),
             contender,
             address,
             own,
             up: None,
-            ran: 0.0,
-            turns: 0,
-            seconds,
-            spans,
+            snapshot: None,
+            tables: None,
+            on_model: false,
         }
     }
 
     fn own(&self) -> Result<&Own<'c>> {
-        self.own.as_ref().with_context(|| format!("{} is not a server of the lab's own", self.name))
+        self.own.as_ref().with_context(|| format!("{} is not a server of the lab's own", self.name()))
     }
 
     /// Starts it and pauses it.
@@ -242,6 +192,7 @@ impl<'c> Side<'c> {
     }
 
     fn start_with(&mut self, options: &[String], modelled: Option<(Duration, u64)>) -> Result<()> {
+        self.on_model = modelled.is_some();
         let own = self.own()?;
         // Processes inherit the cores of the thread that starts them.
         self.cores.pin(Role::Server);
@@ -256,19 +207,10 @@ impl<'c> Side<'c> {
             None => own.server.up(PORT, false, options),
         };
         self.cores.pin(Role::Clients);
-        up.with_context(|| format!("start a server for {}", self.name))?;
+        up.with_context(|| format!("start a server for {}", self.name()))?;
         let pid = own.server.pid()?;
         self.up = Some(Up::new(Conn::new(self.address.options()).context("connect to the server")?, Some(pid)));
         Ok(())
-    }
-
-    /// Makes the modelled disk of a server slow from now on.
-    ///
-    /// # Errors
-    /// If the file that switches it cannot be made.
-    pub fn slow_disk(&self) -> Result<()> {
-        let switch = self.own()?.slow_disk();
-        std::fs::write(&switch, "").with_context(|| format!("make {}", switch.display()))
     }
 
     /// Shuts it down.
@@ -318,7 +260,7 @@ impl<'c> Side<'c> {
     /// # Errors
     /// Those of the server or of sysbench.
     pub fn load(&mut self, data: Data, seed: u64, progress: &mut Progress) -> Result<()> {
-        progress.step(&format!("{}: making the tables", self.name));
+        progress.step(&format!("{}: making the tables", self.name()));
         let mut options = self.contender.options(LOAD_POOL, 1.0);
         options.extend(["--skip-networking", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned));
         options.push("--loose-holdfast-flush-log-at-trx-commit=0".to_owned());
@@ -340,6 +282,7 @@ impl<'c> Side<'c> {
         let (cache, address) = (self.cache, self.address.clone());
         match data {
             Data::Of(workload) => {
+                self.tables = Some(workload);
                 let mut asked = workload.sizes();
                 asked.extend([format!("--mysql-storage-engine={engine}"), format!("--rand-seed={seed}")]);
                 load::prepare(cache, &address, &script(cache, workload.script())?, SCHEMA, &asked)?;
@@ -362,80 +305,12 @@ impl<'c> Side<'c> {
         other.own()?.server.copy_data_to(&self.own()?.server)
     }
 
-    /// Megabytes of memory of the server's process, if the system reports it.
-    #[must_use]
-    pub fn memory_mb(&self) -> Option<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?.as_raw_nonzero())).ok()?;
-        let kib = crate::machine::field(&status, "VmRSS")?.split_whitespace().next()?.parse::<f64>().ok()?;
-        Some(kib * 1024.0 / 1e6)
-    }
-
-    /// A turn: `work` runs for `duration`, as part of `phase`. Its random numbers differ from those
-    /// of all turns before, whichever load they had: the same UPDATE again would change nothing,
-    /// and the same read would find its page in the cache.
-    ///
-    /// # Errors
-    /// If sysbench fails or the server does not answer.
-    pub fn turn(&mut self, work: &Oltp, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
-        self.pause(false);
-        self.turns += 1;
-        let work = Oltp { seed: work.seed + self.turns, ..work.clone() };
-        let mut client = Sysbench::start(self.cache, &self.address, &work)?;
-        self.wait_for_transactions(&mut client)?;
-        let (_, _) = (client.take_latencies(), client.take_p95());
-        let (first, cpu, began) = (self.read()?, self.cpu_seconds(), Instant::now());
-        let (mut last, mut at, mut each) = (first, began, Vec::new());
-        let begin = self.ran;
-        while began.elapsed() < duration {
-            std::thread::sleep(Duration::from_secs(1).min(duration.saturating_sub(began.elapsed())));
-            let (now, seconds) = (self.read()?, at.elapsed().as_secs_f64());
-            at = Instant::now();
-            client.check()?;
-            if seconds > 0.5 {
-                let second =
-                    Second { t: begin + began.elapsed().as_secs_f64(), values: meters::between(&last, &now, seconds) };
-                progress.show(&format!("{}, {phase}: {}", self.name, in_words(&second.values)));
-                each.push(second);
-            }
-            last = now;
-        }
-        let seconds = (at - began).as_secs_f64();
-        let turn = Turn {
-            seconds,
-            transactions: delta(&first, &last, Meter::Commits),
-            cpu_seconds: self.cpu_seconds().zip(cpu).map(|(to, from)| to - from),
-            values: meters::between(&first, &last, seconds),
-            latencies: client.take_latencies(),
-            p95_ms: client.take_p95(),
-            each: each.clone(),
-        };
-        drop(client);
-        self.ran = begin + seconds;
-        self.spans.push(Span { from: begin, to: self.ran, label: phase.to_owned() });
-        self.seconds.extend(each);
-        self.pause(true);
-        Ok(turn)
-    }
-
-    /// A turn that is not measured: it leaves no seconds behind, and takes no time in the charts.
-    ///
-    /// # Errors
-    /// As [`Side::turn`].
-    pub fn warm_up(&mut self, work: &Oltp, duration: Duration, progress: &mut Progress) -> Result<Turn> {
-        let (seconds, spans, ran) = (self.seconds.len(), self.spans.len(), self.ran);
-        let turn = self.turn(work, "warm-up", duration, progress)?;
-        self.seconds.truncate(seconds);
-        self.spans.truncate(spans);
-        self.ran = ran;
-        Ok(turn)
-    }
-
     /// When the first session commits, all sessions are connected.
     fn wait_for_transactions(&mut self, client: &mut Sysbench) -> Result<()> {
         let (before, began) = (self.read()?, Instant::now());
         while delta(&before, &self.read()?, Meter::Commits) < 1.0 {
             client.check()?;
-            anyhow::ensure!(began.elapsed() < PATIENCE, "{}: no transaction in {PATIENCE:?}", self.name);
+            anyhow::ensure!(began.elapsed() < PATIENCE, "{}: no transaction in {PATIENCE:?}", self.name());
             std::thread::sleep(Duration::from_millis(10));
         }
         std::thread::sleep(SETTLE);
@@ -459,6 +334,176 @@ impl<'c> Side<'c> {
         let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
         Some(ticks / rustix::param::clock_ticks_per_second() as f64)
     }
+}
+
+impl Subject for Side<'_> {
+    type Work = Oltp;
+
+    fn series(&self) -> &Series {
+        &self.series
+    }
+
+    fn series_mut(&mut self) -> &mut Series {
+        &mut self.series
+    }
+
+    fn work(&self, workload: Workload, sessions: u32, rw_ratio: u32, seed: u64) -> Result<Oltp> {
+        workload.load(self.cache, sessions, rw_ratio, seed)
+    }
+
+    fn turn(&mut self, work: &Oltp, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
+        self.pause(false);
+        self.series.turns += 1;
+        let work = Oltp { seed: work.seed + self.series.turns, ..work.clone() };
+        let mut client = Sysbench::start(self.cache, &self.address, &work)?;
+        self.wait_for_transactions(&mut client)?;
+        let (_, _) = (client.take_latencies(), client.take_p95());
+        let (first, cpu, began) = (self.read()?, self.cpu_seconds(), Instant::now());
+        let (mut last, mut at, mut each) = (first, began, Vec::new());
+        let begin = self.series.ran;
+        while began.elapsed() < duration {
+            std::thread::sleep(Duration::from_secs(1).min(duration.saturating_sub(began.elapsed())));
+            let (now, seconds) = (self.read()?, at.elapsed().as_secs_f64());
+            at = Instant::now();
+            client.check()?;
+            if seconds > 0.5 {
+                let second =
+                    Second { t: begin + began.elapsed().as_secs_f64(), values: meters::between(&last, &now, seconds) };
+                progress.show(&format!("{}, {phase}: {}", self.name(), in_words(&second.values)));
+                each.push(second);
+            }
+            last = now;
+        }
+        let seconds = (at - began).as_secs_f64();
+        let turn = Turn {
+            seconds,
+            transactions: delta(&first, &last, Meter::Commits),
+            cpu_seconds: self.cpu_seconds().zip(cpu).map(|(to, from)| to - from),
+            values: meters::between(&first, &last, seconds),
+            latencies: client.take_latencies(),
+            p95_ms: client.take_p95(),
+            each,
+        };
+        drop(client);
+        self.series.add(phase, &turn);
+        self.pause(true);
+        Ok(turn)
+    }
+
+    fn memory_mb(&self) -> Option<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?.as_raw_nonzero())).ok()?;
+        let kib = crate::machine::field(&status, "VmRSS")?.split_whitespace().next()?.parse::<f64>().ok()?;
+        Some(kib * 1024.0 / 1e6)
+    }
+
+    fn hold_snapshot(&mut self) -> Result<()> {
+        let mut conn = self.connect()?;
+        conn.query_drop("START TRANSACTION WITH CONSISTENT SNAPSHOT")?;
+        conn.query_drop("SELECT COUNT(*) FROM zone")?;
+        self.snapshot = Some(conn);
+        self.pause(true);
+        Ok(())
+    }
+
+    fn rows_changed(&mut self) -> Result<u64> {
+        self.pause(false);
+        let mut snapshot = self.snapshot.take().context("no snapshot is held")?;
+        let (old, new) = (digests(&mut snapshot)?, digests(&mut self.connect()?)?);
+        let (seen, now) = (old.len(), new.len());
+        anyhow::ensure!(seen == now, "the snapshot sees {seen} rows of HISTORY, a new one {now}");
+        self.pause(true);
+        Ok(old.iter().zip(&new).filter(|(a, b)| a != b).count() as u64)
+    }
+
+    fn fill_log(&mut self, work: &Oltp, lap: f64, _: &mut Progress) -> Result<bool> {
+        self.durable(0)?;
+        let full = self.write_log(LAPS * lap, work.seed)?;
+        self.durable(1)?;
+        if self.on_model {
+            let switch = self.own()?.slow_disk();
+            std::fs::write(&switch, "").with_context(|| format!("make {}", switch.display()))?;
+        }
+        self.pause(true);
+        Ok(full)
+    }
+}
+
+impl Side<'_> {
+    /// Sets the durability of a commit of a private server: 0 or 1.
+    fn durable(&mut self, level: u8) -> Result<()> {
+        if self.own.is_none() {
+            return Ok(());
+        }
+        let variable = match self.contender {
+            Contender::Holdfast => "holdfast_flush_log_at_trx_commit",
+            Contender::InnoDb { .. } => "innodb_flush_log_at_trx_commit",
+            Contender::MyRocks => "rocksdb_flush_log_at_trx_commit",
+        };
+        Ok(self.conn()?.query_drop(format!("SET GLOBAL {variable} = {level}"))?)
+    }
+
+    /// Updates rows in random order on connections of its own, until `enough` bytes of log are
+    /// written. False if there was not enough time.
+    fn write_log(&mut self, enough: f64, seed: u64) -> Result<bool> {
+        let workload = self.tables.context("the tables are made")?;
+        let (before, began) = (self.written()?, Instant::now());
+        let connections = (0..FILLERS).map(|_| self.connect()).collect::<Result<Vec<_>>>()?;
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let filler = |(n, conn)| {
+                let (rng, stop) = (Rng::for_part(seed, n), &stop);
+                scope.spawn(move || update_everywhere(conn, workload, rng, stop))
+            };
+            let fillers: Vec<_> = (0..).zip(connections).map(filler).collect();
+            let mut result = Ok(false);
+            while matches!(result, Ok(false)) && began.elapsed() < FILLING_MAX {
+                std::thread::sleep(Duration::from_millis(100));
+                result = self.written().map(|now| now - before >= enough);
+            }
+            stop.store(true, Ordering::Release);
+            for filler in fillers {
+                let ended = filler.join().unwrap_or_else(|_| Err(anyhow!("a thread that fills the log panicked")));
+                result = result.and_then(|full| ended.map(|()| full));
+            }
+            result
+        })
+    }
+
+    fn written(&mut self) -> Result<f64> {
+        Ok(self.read()?[Meter::Log as usize].unwrap_or(0.0))
+    }
+}
+
+/// Longest time for filling the log.
+pub const FILLING_MAX: Duration = Duration::from_secs(120);
+/// Laps of the log, as far as flushing lets it grow. In the first lap, pages are written ahead of
+/// time; in the second, in time. One more, since a block of the log that is written again counts
+/// again.
+const LAPS: f64 = 3.0;
+/// Connections that fill the log. With many of them the log grows faster than pages can be written,
+/// and late pages stay late together, a lap later.
+const FILLERS: u64 = 2;
+
+/// Updates random rows without end. Lock conflicts with the others do not matter.
+fn update_everywhere(mut conn: Conn, workload: Workload, mut rng: Rng, stop: &AtomicBool) -> Result<()> {
+    while !stop.load(Ordering::Acquire) {
+        match conn.query_drop(workload.scattered_update(&mut rng)) {
+            Err(mysql::Error::MySqlError(said)) if [1205, 1213].contains(&said.code) => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// A digest of every row of HISTORY, in the order of its key.
+fn digests(conn: &mut Conn) -> Result<Vec<u64>> {
+    let sql = "SELECT ref_stat, begin_date, end_date, note FROM history ORDER BY ref_object, horder";
+    let digest = |row: (String, String, String, String)| {
+        let mut hasher = DefaultHasher::new();
+        row.hash(&mut hasher);
+        hasher.finish()
+    };
+    conn.query_map(sql, digest).context("read HISTORY")
 }
 
 impl Drop for Side<'_> {

@@ -137,12 +137,12 @@ impl Workload {
     fn describe(self) -> Value {
         match self {
             Workload::DbStress { objects } => json!({
-                "workload": "dbSTRESS, a WRITE is one UPDATE; sysbench with prepared statements",
+                "workload": "dbSTRESS, a WRITE is one UPDATE",
                 "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
                 "objects": objects,
             }),
             Workload::Dbt2 { warehouses, items, customers } => json!({
-                "workload": "dbt2, 45 % new orders, 43 % payments, 4 % each of order status, delivery, stock level; sysbench",
+                "workload": "dbt2, 45 % new orders, 43 % payments, 4 % each of order status, delivery, stock level",
                 "distribution": "NURand",
                 "warehouses": warehouses, "items": items, "customers_of_a_district": customers,
             }),

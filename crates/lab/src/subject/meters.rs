@@ -1,4 +1,4 @@
-//! A server's own figures, read once a second: the same meters for every engine.
+//! The figures of a second, the same meters for every subject, and how a server tells them.
 
 use std::collections::BTreeMap;
 
@@ -31,6 +31,8 @@ pub enum Meter {
     Writes,
     /// Waits for a free frame.
     FreeWaits,
+    /// Syncs of a loop beside the engine on the same disk.
+    Syncs,
 }
 
 /// How a meter is read and shown.
@@ -48,7 +50,7 @@ pub type Values = [Option<f64>; Meter::ALL.len()];
 
 impl Meter {
     /// All of them.
-    pub const ALL: [Meter; 10] = [
+    pub const ALL: [Meter; 11] = [
         Meter::Commits,
         Meter::History,
         Meter::Versions,
@@ -59,6 +61,7 @@ impl Meter {
         Meter::Reads,
         Meter::Writes,
         Meter::FreeWaits,
+        Meter::Syncs,
     ];
 
     fn dial(self) -> Dial {
@@ -93,6 +96,7 @@ impl Meter {
                 "per second",
                 ["Holdfast_buffer_pool_wait_free", "Innodb_buffer_pool_wait_free", ""],
             ),
+            Meter::Syncs => counter("syncs of a loop beside it", "per second", [""; 3]),
         }
     }
 
@@ -158,6 +162,17 @@ pub fn between(from: &Values, to: &Values, seconds: f64) -> Values {
     values
 }
 
+/// The values of seconds of equal length as one: the means of the rates, and the last gauges.
+#[must_use]
+pub fn over<'v>(seconds: impl Iterator<Item = &'v Values> + Clone) -> Values {
+    let mut values = seconds.clone().last().copied().unwrap_or([None; Meter::ALL.len()]);
+    for meter in Meter::ALL.into_iter().filter(|m| m.dial().grows) {
+        let rates: Vec<f64> = seconds.clone().filter_map(|v| v[meter as usize]).collect();
+        values[meter as usize] = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
+    }
+    values
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,6 +187,8 @@ mod tests {
         assert_eq!(values[Meter::Commits as usize], Some(100.0));
         assert_eq!(values[Meter::History as usize], Some(9.0));
         assert_eq!(values[Meter::Reads as usize], None, "nothing to compare with");
+        let both = over([from, to].iter());
+        assert_eq!((both[Meter::Commits as usize], both[Meter::History as usize]), (Some(200.0), Some(9.0)));
     }
 
     #[test]
