@@ -383,6 +383,14 @@ impl Pool {
         self.core.sync_space(space)
     }
 
+    /// Syncs the file of a space.
+    ///
+    /// # Errors
+    /// Of the sync, which also stops the database.
+    pub fn sync_space(&self, space: &Space) -> Result<()> {
+        self.core.sync_space(space)
+    }
+
     /// The smallest LSN at which a change starts that is not durable in its file; [`Lsn::MAX`] if
     /// there is none. Changes of mini-transactions that are still in a writer slot of the log may
     /// be missing: ask the log first.

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use common::*;
 use holdfast_base::{Error, IndexId, PageNo, SpaceId, page};
 use holdfast_io::{CrashDisk, Disk, Fault, FaultDisk, FaultKind, FaultOp, FileKind, MemoryDisk, OpenOptions};
+use holdfast_pool::AccessKind;
 use holdfast_tree::{HEADS, SpaceFile, Tree};
+use holdfast_wal::SpaceClass;
 
 #[test]
 fn deleted_rows_give_their_pages_back() {
@@ -99,6 +101,55 @@ fn what_was_cut_off_does_not_come_back() {
         let file = disk.reboot(seed).open(FILE, OpenOptions::new(FileKind::Data)).unwrap();
         assert_eq!(file.len().unwrap(), len, "power cut {seed}");
     }
+}
+
+/// A crash while the file is cut leaves parts of its pages, with the file as long as it was. New
+/// pages that were not written before the next crash are not among them.
+#[test]
+fn a_file_does_not_grow_into_parts_of_pages() {
+    for cut in 0..3 {
+        for seed in 0..8 {
+            let disk = CrashDisk::new();
+            let bed = Bed::create(Arc::new(disk.clone()), Setup::default()).unwrap();
+            let tree = bed.new_tree();
+            let acc = bed.access();
+            for n in 0..2000u32 {
+                put(&tree, &n.to_be_bytes(), &[3; 200], &acc).unwrap();
+            }
+            for n in 100..2000u32 {
+                remove(&tree, &n.to_be_bytes(), &acc).unwrap();
+            }
+            let (gone, at) = bed.space.shrink(&acc).unwrap();
+            assert!(gone > 64, "{gone}");
+            let checkpoint = bed.checkpoint();
+            disk.crash_after(cut);
+            let _ = bed.space.truncate_file(at, checkpoint, &acc);
+            let left = disk.reboot(seed);
+            let bed = Bed::open(Arc::new(left), Setup::default()).unwrap();
+            let before = bed.space.info(&bed.access()).unwrap().pages;
+            let pages = take_pages(&bed, 100);
+            assert!(pages.iter().any(|no| no.0 >= before), "the file has grown");
+            for no in pages {
+                let acc = bed.store.pool().access(AccessKind::Maintenance);
+                let read = bed.store.pool().fix_shared(bed.space.space(), no, &acc).map(|page| page.id().no);
+                assert!(read.is_ok(), "crash after {cut} operations, power cut {seed}: {read:?}");
+            }
+        }
+    }
+}
+
+/// Allocates pages, and does not write them.
+fn take_pages(bed: &Bed, count: usize) -> Vec<PageNo> {
+    let acc = bed.access();
+    let mut pages = Vec::new();
+    while pages.len() < count {
+        let ticket = bed.store.reserve(4096, SpaceClass::User).unwrap();
+        let _frames = bed.space.reserve_alloc(PageNo(2), 0, &acc).unwrap();
+        let mut mtr = bed.store.begin(ticket, &acc);
+        pages.extend(bed.space.alloc_pages(&mut mtr, PageNo(2), 10).unwrap());
+        mtr.commit().unwrap();
+    }
+    pages
 }
 
 #[test]

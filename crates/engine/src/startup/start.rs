@@ -36,7 +36,7 @@ pub(crate) fn start(environment: Environment, mut files: Files, txns: Arc<TxnSys
     // A reader cannot drop what an earlier run left of temporary tables, and passes over it.
     records.retain(|(_, record)| !(instance.read_only && record.temporary));
     let schema = open_tables(&instance, opened, records);
-    keep_files(&instance, &schema)?;
+    settle_files(&instance, &schema)?;
     instance.publish_schema(schema);
     alter::sweep(&instance, unused)?;
     if !instance.read_only {
@@ -70,15 +70,17 @@ fn open_tables(
 }
 
 /// Says in the files of the catalog's tables that they may not go: a crash may have come between a
-/// change of the catalog and what the file says of it.
-fn keep_files(instance: &Instance, schema: &Schema) -> Result<()> {
-    for table in schema.tables() {
-        if let Ok(space) = table.store.space()
-            && !instance.read_only
-            && !table.record.temporary
-            && table_file::may_go(space).unwrap_or(false)
-        {
+/// change of the catalog and what the file says of it. Wipes what a crash has left behind the ends of files.
+fn settle_files(instance: &Instance, schema: &Schema) -> Result<()> {
+    for table in schema.tables().filter(|table| !table.record.temporary) {
+        let Ok(space) = table.store.space() else { continue };
+        let Ok(header) = space.header(&instance.pool().access(AccessKind::Point)) else { continue };
+        if header.marks[MAY_GO] != 0 && !instance.read_only {
             instance.check().and_then(|()| table_file::set_may_go(space, false).or_else(|_| instance.check()))?;
+        }
+        if !instance.read_only {
+            // Where the disk fails, pages that are allocated and not written may look damaged.
+            space.wipe_tail(&instance.pool().access(AccessKind::Maintenance)).or_else(|_| instance.check())?;
         }
     }
     Ok(())

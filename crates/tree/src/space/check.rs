@@ -4,6 +4,7 @@
 use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::{OFF_TYPE, PageType};
 use holdfast_base::{Lsn, PageNo, Result};
+use holdfast_io::AlignedBuf;
 use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
 
@@ -162,8 +163,8 @@ impl SpaceFile {
 
     /// Truncates the file behind its last page, if `checkpoint`, the LSN of the last checkpoint,
     /// has passed `shrunk`, the position that [`SpaceFile::shrink`] returned. Returns whether it
-    /// did. The file is shorter after a power cut, too: otherwise it could grow into what a power
-    /// cut has left of the pages. Writes the dirty pages of the space.
+    /// did. The file is shorter after a power cut, too, and does not grow before: otherwise it
+    /// could grow into what a power cut has left of the pages.
     ///
     /// # Errors
     /// Those of the disk and of reading the header.
@@ -176,9 +177,46 @@ impl SpaceFile {
             .ok_or_else(|| self.damaged(PageNo(0), "the space header is not one"))?
             .pages;
         self.space().file().set_len(u64::from(pages) * self.page_size() as u64)?;
+        self.store.pool().sync_space(self.space())?;
         drop(head);
-        self.store.pool().flush_space(self.space())?;
         Ok(true)
+    }
+
+    /// Whether the file is longer than its page count says: a crash came between a change of the
+    /// one and of the other.
+    ///
+    /// # Errors
+    /// Those of the disk and of reading the header.
+    pub fn has_tail(&self, acc: &Access<'_>) -> Result<bool> {
+        let head = self.store.pool().fix_shared(self.space(), PageNo(0), acc)?;
+        let len = u64::from(self.pages_of(&head)?) * self.page_size() as u64;
+        Ok(self.space().file().len()? > len)
+    }
+
+    /// Called once when a database is opened, after redo. Where the file is longer than its page
+    /// count says, what is no page there becomes a page of zeros: a power cut while the file was
+    /// cut may have left parts of pages, and the file grows into them. Pages are left as they are,
+    /// since the log may still have records of them.
+    ///
+    /// # Errors
+    /// Those of the disk and of reading the header.
+    pub fn wipe_tail(&self, acc: &Access<'_>) -> Result<()> {
+        if !self.has_tail(acc)? {
+            return Ok(());
+        }
+        let (pool, file, size) = (self.store.pool(), self.space().file(), self.page_size());
+        // What redo has made is written first, or it would pass for parts of pages.
+        pool.flush_space(self.space())?;
+        let pages = u32::try_from(file.len()? / size as u64).unwrap_or(u32::MAX);
+        let (mut bytes, blank) = (AlignedBuf::zeroed(size), AlignedBuf::zeroed(size));
+        for no in (self.header(acc)?.pages..pages).map(PageNo) {
+            let at = u64::from(no.0) * size as u64;
+            file.read_at(at, &mut bytes)?;
+            if pool.check_page(self.space(), &bytes, no).is_err() {
+                file.write_at(at, &blank)?;
+            }
+        }
+        pool.sync_space(self.space())
     }
 
     /// Called once after redo: makes the file as long as its page count says. A crash may have

@@ -107,8 +107,11 @@ impl Bed {
             Err(error) if error.is_damage() && pass_over => {}
             result => result?,
         }
-        drop(acc);
         recovery.finish()?;
+        if !pass_over {
+            space.wipe_tail(&acc)?;
+        }
+        drop(acc);
         Ok(Bed { setup, disk, store, space })
     }
 
