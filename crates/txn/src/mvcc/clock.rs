@@ -102,8 +102,9 @@ impl CommitClock {
     }
 
     /// Publishes `no`, under which the transaction's end is known, and waits until all numbers
-    /// before it are published.
+    /// before it are published. The caller holds no latch.
     pub fn publish(&self, no: CommitNo) {
+        latches::none_while_waiting_for("earlier commits to be published");
         let no = no.0;
         let slot = self.slot(no);
         // Its place in the ring is free when the number that had it before is over.
@@ -164,7 +165,6 @@ impl CommitClock {
     /// Parks until the last commit is not `last` any more, or the next number is published.
     #[cold]
     fn park(&self, last: u64) {
-        latches::none_while_waiting_for("earlier commits to be published");
         let mut guard = self.mutex.lock();
         self.parked.fetch_add(1, Ordering::SeqCst);
         while self.counters.last_commit.load(Ordering::SeqCst) == last
