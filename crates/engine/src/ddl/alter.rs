@@ -37,7 +37,7 @@ use crate::schema::catalog::{IndexRecord, NextIds, TableRecord, Unused};
 use crate::schema::handle::{Entered, TableHandle};
 use crate::schema::store;
 use crate::schema::store::TableStore;
-use crate::schema::table_file::{Building, Closed};
+use crate::schema::table_file::{Closed, Visit};
 use crate::{Error, Result};
 
 /// An index that no table has yet.
@@ -57,7 +57,7 @@ pub(crate) struct Alteration {
     /// Given up when the table is to change.
     entered: Option<Entered>,
     /// From before there are pages of new indexes until the table has them, or they are free.
-    _building: Building,
+    _building: Visit,
 }
 
 /// What a table becomes.

@@ -11,7 +11,8 @@
 //! 3. At one snapshot, every index has to have the entries that the rows give, if the program has
 //!    told how they are made (by creating the table, or opening it for writing): their sums are
 //!    compared, and entry by entry where those differ. If it has not, every entry has to lead to a
-//!    row; whether rows lack entries cannot be told, and the report names the index.
+//!    row; whether rows lack entries cannot be told, and the report names the index. A table that
+//!    is being filled is not compared: its rows and entries come one after the other.
 //!
 //! Others allocate and free pages meanwhile, so what step 2 finds is believed only if it is found
 //! again, and again.
@@ -254,15 +255,32 @@ impl Run<'_> {
         }
         // With damaged pages the comparison would only repeat that.
         if self.options.entries && self.report.findings.len() == before {
-            match self.entries(table) {
-                // A row that is none, or none of the table's types.
-                Err(error) if error.is_damage() || matches!(error, Error::InvalidArgument(_)) => {
-                    self.find(&table.name, error);
-                }
-                compared => compared?,
-            }
+            self.unfilled_entries(table)?;
         }
         Ok(())
+    }
+
+    /// Step 3, unless a load fills the table.
+    fn unfilled_entries(&mut self, table: &TableHandle) -> Result<()> {
+        let gate = &table.store.file.gate;
+        let Some(filled) = gate.unfilled() else { return Ok(()) };
+        let before = (self.report.findings.len(), self.report.half_checked.len());
+        let compared = self.entries(table);
+        if gate.unfilled() != Some(filled) {
+            self.report.findings.truncate(before.0);
+            self.report.half_checked.truncate(before.1);
+            if matches!(compared, Err(Error::SnapshotTooOld)) {
+                return Ok(());
+            }
+        }
+        match compared {
+            // A row that is none, or none of the table's types.
+            Err(error) if error.is_damage() || matches!(error, Error::InvalidArgument(_)) => {
+                self.find(&table.name, error);
+                Ok(())
+            }
+            compared => compared,
+        }
     }
 
     /// Step 1: every page of the file.

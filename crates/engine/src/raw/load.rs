@@ -1,12 +1,16 @@
 //! Filling a new table: no undo, no locks, pages written once where the keys come sorted.
 //!
-//! For tables that no other transaction can reach, and that go with all they hold if the load
-//! fails: the target of a copy. Rows go straight into their index as long as their keys ascend.
-//! What does not ascend, and the entries of the other indexes, is collected and sorted; the first
-//! such batch fills its index from the start, later ones are inserted. Uniqueness is checked within
-//! a batch by comparing neighbours, between batches by a search in the index.
+//! For empty tables that no other transaction can reach: the target of a copy. A load that fails,
+//! or that a crash cuts short, leaves the table empty ([`Filling`]).
+//!
+//! Rows go straight into their index as long as their keys ascend. What does not ascend, and the
+//! entries of the other indexes, is collected and sorted; the first such batch fills its index from
+//! the start, later ones are inserted. Uniqueness is checked within a batch by comparing neighbours,
+//! between batches by a search in the index.
 //!
 //! Nothing is visible before [`RawLoad::finish`].
+//!
+//! [`Filling`]: crate::schema::filling::Filling
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -17,8 +21,9 @@ use holdfast_txn::{NewValue, SuspendedLoader, TableIndex, TxnOptions};
 
 use super::RawTable;
 use crate::instance::Instance;
+use crate::schema::filling::Filling;
 use crate::schema::store;
-use crate::schema::table_file::{Building, TableFile};
+use crate::schema::table_file::{TableFile, Visit};
 use crate::{Error, Result};
 
 /// Bytes of entries that are collected for all indexes together before they are sorted.
@@ -113,15 +118,16 @@ pub struct Duplicate {
 }
 
 /// A table that is being filled. Dropped without [`RawLoad::finish`], it leaves the table empty,
-/// with pages that nothing leads to: the table is to be dropped then.
+/// with pages that nothing leads to, which a compaction frees. If even that fails, the table takes
+/// no rows before the next open has made it empty.
 pub struct RawLoad {
     instance: Arc<Instance>,
     indexes: Vec<IndexLoad>,
     file: Arc<TableFile>,
     /// Nothing leads to the pages of a tree that is not complete.
-    _building: Building,
-    /// The first index gets rows, mostly in their order.
-    has_rows: bool,
+    _building: Visit,
+    /// Until the table is complete; `None` if the indexes belong to a table that has its rows.
+    filling: Option<Filling>,
     /// [`COLLECT_BYTES`]; tests have less.
     collect_bytes: usize,
     duplicate: Option<Duplicate>,
@@ -152,10 +158,12 @@ impl RawLoad {
             let loader = Some(index.loader(&access)?.suspend());
             Ok(IndexLoad { index: Arc::clone(index), loader, last: None, collected: Collected::default(), rows: 0 })
         };
-        let indexes = indexes.iter().map(begin).collect::<Result<Vec<_>>>()?;
+        let loads = indexes.iter().map(begin).collect::<Result<Vec<_>>>()?;
         drop(access);
-        let (collect_bytes, duplicate) = (COLLECT_BYTES, None);
-        Ok(RawLoad { instance, indexes, file, _building: building, has_rows, collect_bytes, duplicate })
+        // They are known to be empty.
+        let filling = if has_rows { Some(Filling::begin(&file, indexes.to_vec())?) } else { None };
+        let (indexes, collect_bytes, duplicate) = (loads, COLLECT_BYTES, None);
+        Ok(RawLoad { instance, indexes, file, _building: building, filling, collect_bytes, duplicate })
     }
 
     /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or
@@ -174,7 +182,7 @@ impl RawLoad {
             self.duplicate = Some(Duplicate { index, key: key.to_vec(), value: value.bytes().to_vec() });
             return Err(Error::DuplicateKey);
         }
-        if self.has_rows
+        if self.filling.is_some()
             && no == 0
             && order == Ordering::Greater
             && load.loader.is_some()
@@ -198,6 +206,10 @@ impl RawLoad {
         self.empty_all()?;
         self.attach_all()?;
         store::begin_now(&self.instance.txns, self.file.lifetime, self.indexes.iter().map(|load| &load.index));
+        if let Some(filling) = &self.filling {
+            filling.finish()?;
+        }
+        self.filling = None;
         Ok(())
     }
 
@@ -238,6 +250,16 @@ impl RawLoad {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for RawLoad {
+    fn drop(&mut self) {
+        if let Some(filling) = &self.filling
+            && !self.instance.leak_in_child()
+        {
+            filling.give_up();
+        }
     }
 }
 
@@ -310,9 +332,11 @@ mod tests {
     use std::collections::BTreeMap;
     use std::ops::Bound;
 
+    use holdfast_io::CrashDisk;
+
     use super::*;
     use crate::raw::{Lifetime, RawDatabase, RawOptions, RawRead};
-    use crate::{Database, Isolation, VerifyOptions};
+    use crate::{BackupOptions, Builder, Database, FlushAtCommit, Isolation, VerifyOptions};
 
     fn database() -> RawDatabase {
         RawDatabase::new(Database::in_memory().unwrap())
@@ -321,6 +345,38 @@ mod tests {
     fn table(database: &RawDatabase) -> RawTable {
         database.create_table("t", &[("k", true)], b"", Lifetime::Lasting).unwrap();
         database.open_table("t").unwrap()
+    }
+
+    /// A database on `disk`, with a load of table `t` of which the index has entries and the rows
+    /// are not there.
+    fn half_loaded(disk: &CrashDisk) -> (RawDatabase, RawLoad) {
+        let database = RawDatabase::new(builder(disk).create("test").unwrap());
+        let mut load = RawLoad::new(&table(&database)).unwrap();
+        load.collect_bytes = 0;
+        for i in 0..100u8 {
+            load.push(0, &[i], 1, &[i; 50]).unwrap();
+            load.push(1, &[100 - i, i], 1, &[1]).unwrap();
+        }
+        (database, load)
+    }
+
+    fn builder(disk: &CrashDisk) -> Builder {
+        Database::builder().page_size(4096).disk(Arc::new(disk.clone()))
+    }
+
+    fn assert_empty(database: &RawDatabase) {
+        let table = database.open_table("t").unwrap();
+        assert_eq!((read(database, &table, 0).len(), read(database, &table, 1).len()), (0, 0));
+        assert_clean(database);
+    }
+
+    fn insert(database: &RawDatabase) {
+        let table = database.open_table("t").unwrap();
+        let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
+        let mut txn = database.begin(&options).unwrap();
+        txn.insert(&table, 0, b"r", b"row").unwrap();
+        txn.insert(&table, 1, b"er", &[1][..]).unwrap();
+        txn.commit(FlushAtCommit::Sync).unwrap();
     }
 
     type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -409,8 +465,55 @@ mod tests {
             let result = load.push(0, second, 1, b"3").and_then(|()| load.finish());
             assert!(matches!(result, Err(Error::DuplicateKey)), "{result:?}");
             assert_eq!(load.duplicate().map(|d| (d.key.as_slice(), d.value.as_slice())), Some((second, &b"3"[..])));
-            assert!(second == b"a" || RawLoad::new(&table).is_ok(), "nothing is there before the end");
         }
+        let mut load = RawLoad::new(&table).unwrap();
+        load.push(0, b"a", 1, b"1").unwrap();
+        load.finish().unwrap();
         assert!(RawLoad::new(&table).is_err(), "a table with rows is not filled");
+    }
+
+    #[test]
+    fn a_load_that_a_crash_cuts_short_leaves_an_empty_table() {
+        let disk = CrashDisk::new();
+        let (database, load) = half_loaded(&disk);
+        database.database().checkpoint().unwrap();
+        let left = disk.reboot(0);
+        drop((load, database));
+        assert_empty(&RawDatabase::new(builder(&left).open_read_only("test").unwrap()));
+        let database = RawDatabase::new(builder(&left).open("test").unwrap());
+        assert_empty(&database);
+        insert(&database);
+        database.close().unwrap();
+        let database = RawDatabase::new(builder(&left).open("test").unwrap());
+        assert_eq!(read(&database, &database.open_table("t").unwrap(), 0).len(), 1, "it is no load any more");
+    }
+
+    #[test]
+    fn a_backup_that_meets_a_load_can_be_restored() {
+        let (disk, copy) = (CrashDisk::new(), CrashDisk::new());
+        let (database, mut load) = half_loaded(&disk);
+        assert_clean(&database);
+        let options = BackupOptions::new().disk(Arc::new(copy.clone()));
+        database.database().backup("copy", &options).unwrap();
+        builder(&copy).restore("copy").unwrap();
+        assert_empty(&RawDatabase::new(builder(&copy).open("copy").unwrap()));
+        load.finish().unwrap();
+        assert_clean(&database);
+        database.database().checkpoint().unwrap();
+        let database = RawDatabase::new(builder(&disk.reboot(0)).open("test").unwrap());
+        assert_eq!(read(&database, &database.open_table("t").unwrap(), 0).len(), 100);
+    }
+
+    #[test]
+    fn a_load_that_is_given_up_leaves_an_empty_table() {
+        let disk = CrashDisk::new();
+        let (database, load) = half_loaded(&disk);
+        drop(load);
+        assert_empty(&database);
+        insert(&database);
+        assert_clean(&database);
+        database.close().unwrap();
+        let database = RawDatabase::new(builder(&disk).open("test").unwrap());
+        assert_eq!(read(&database, &database.open_table("t").unwrap(), 1).len(), 1);
     }
 }

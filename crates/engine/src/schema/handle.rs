@@ -58,6 +58,7 @@ impl TableHandle {
         let store = self.references.mine().get_or_init(|| local(Arc::clone(&self.store)));
         let entered = Entered { store: Arc::clone(store), group };
         self.store.check_current(&self.name)?;
+        self.store.file.check_whole(&self.name)?;
         Ok(entered)
     }
 

@@ -12,7 +12,7 @@ use holdfast_tree::space::{MAY_GO, SpaceHeader};
 use holdfast_tree::{Lifetime, SpaceFile};
 use holdfast_txn::Wait;
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// The file of a table's space.
 pub(crate) fn file_name(space: SpaceId) -> String {
@@ -75,6 +75,8 @@ pub(crate) struct WriterGate {
     given_back: Condvar,
     /// Those that put pages into the file to which nothing leads before they are done.
     builders: Mutex<Writers>,
+    /// Loads of the table.
+    fillings: Mutex<Writers>,
 }
 
 impl WriterGate {
@@ -109,6 +111,13 @@ impl WriterGate {
             let writers = wing.writers.lock();
             (writers.count == 0).then_some(entered + writers.entered)
         })
+    }
+
+    /// If no load fills the table, how many have come so far: the same answer twice means that
+    /// there was none in between.
+    pub(crate) fn unfilled(&self) -> Option<u64> {
+        let fillings = self.fillings.lock();
+        (fillings.count == 0).then_some(fillings.entered)
     }
 
     /// Takes the gate and admits no further writer.
@@ -173,13 +182,28 @@ impl Drop for Closed {
     }
 }
 
-/// A load, or a change of indexes, that puts pages into the file of a table to which no tree of the
-/// table leads before it is done. It is no writer: the definition may change meanwhile.
-pub(crate) struct Building(Arc<TableFile>);
+/// Which of the visitors of a file that are no writers are counted.
+type Visitors = fn(&WriterGate) -> &Mutex<Writers>;
 
-impl Drop for Building {
+/// A use of a table's file that is counted and does not hold the gate: the definition may change
+/// meanwhile.
+pub(crate) struct Visit {
+    file: Arc<TableFile>,
+    of: Visitors,
+}
+
+impl Visit {
+    fn begin(file: &Arc<TableFile>, of: Visitors) -> Visit {
+        let mut visitors = of(&file.gate).lock();
+        visitors.count += 1;
+        visitors.entered += 1;
+        Visit { file: Arc::clone(file), of }
+    }
+}
+
+impl Drop for Visit {
     fn drop(&mut self) {
-        self.0.gate.builders.lock().count -= 1;
+        (self.of)(&self.file.gate).lock().count -= 1;
     }
 }
 
@@ -209,6 +233,8 @@ pub(crate) struct TableFile {
     /// Of a temporary table nothing need be durable.
     pub lifetime: Lifetime,
     dropped: AtomicBool,
+    /// A load was given up, and what it has left is still there.
+    broken_off: AtomicBool,
 }
 
 impl TableFile {
@@ -218,7 +244,8 @@ impl TableFile {
         space: Result<Arc<SpaceFile>>,
         lifetime: Lifetime,
     ) -> TableFile {
-        TableFile { disk, name, space, gate: WriterGate::default(), lifetime, dropped: AtomicBool::new(false) }
+        let (gate, dropped, broken_off) = (WriterGate::default(), AtomicBool::new(false), AtomicBool::new(false));
+        TableFile { disk, name, space, gate, lifetime, dropped, broken_off }
     }
 
     /// Keeps new writers out and waits until those have left that are there. Those of a temporary
@@ -235,12 +262,32 @@ impl TableFile {
         Ok(Closed(Arc::clone(self)))
     }
 
-    /// Until what this returns is dropped, pages to which nothing leads are not lost.
-    pub(crate) fn build(self: &Arc<Self>) -> Building {
-        let mut builders = self.gate.builders.lock();
-        builders.count += 1;
-        builders.entered += 1;
-        Building(Arc::clone(self))
+    /// Until what this returns is dropped, a load or a change of indexes puts pages into the file
+    /// to which no tree of the table leads yet: they are not lost.
+    pub(crate) fn build(self: &Arc<Self>) -> Visit {
+        Visit::begin(self, |gate| &gate.builders)
+    }
+
+    /// Until what this returns is dropped, a load fills the table.
+    pub(crate) fn fill(self: &Arc<Self>) -> Visit {
+        Visit::begin(self, |gate| &gate.fillings)
+    }
+
+    pub(crate) fn set_broken_off(&self, is: bool) {
+        self.broken_off.store(is, Ordering::Release);
+    }
+
+    /// Whether the table `name` takes rows.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if a load of it was given up and has left rows: the next open
+    /// makes it empty, and what came meanwhile would be lost.
+    pub(crate) fn check_whole(&self, name: &str) -> Result<()> {
+        if self.broken_off.load(Ordering::Acquire) {
+            let what = format!("table `{name}` has what is left of a load that was given up: drop or truncate it");
+            return Err(Error::invalid(what));
+        }
+        Ok(())
     }
 
     /// From now on the file goes with the last holder.

@@ -17,6 +17,7 @@ use crate::instance::Instance;
 use crate::instance::environment::{Environment, SYSTEM};
 use crate::instance::files::{Files, open_table};
 use crate::schema::catalog::{Catalog, Contents, NextIds, TableRecord, doubt};
+use crate::schema::filling;
 use crate::schema::handle::TableHandle;
 use crate::schema::store::{Origin, TableStore};
 use crate::schema::table_file::{self, space_of};
@@ -70,7 +71,8 @@ fn open_tables(
 }
 
 /// Says in the files of the catalog's tables that they may not go: a crash may have come between a
-/// change of the catalog and what the file says of it. Wipes what a crash has left behind the ends of files.
+/// change of the catalog and what the file says of it. Makes tables empty whose load was cut short,
+/// and wipes what a crash has left behind the ends of files.
 fn settle_files(instance: &Instance, schema: &Schema) -> Result<()> {
     for table in schema.tables().filter(|table| !table.record.temporary) {
         let Ok(space) = table.store.space() else { continue };
@@ -81,6 +83,9 @@ fn settle_files(instance: &Instance, schema: &Schema) -> Result<()> {
         if !instance.read_only {
             // Where the disk fails, pages that are allocated and not written may look damaged.
             space.wipe_tail(&instance.pool().access(AccessKind::Maintenance)).or_else(|_| instance.check())?;
+        }
+        if header.is_filling() {
+            filling::empty(&table.store.file, table.store.all_indexes()).or_else(|_| instance.check())?;
         }
     }
     Ok(())

@@ -80,17 +80,13 @@ impl Copy {
             let dead = self.disk.is_dead();
             match restored {
                 Ok(report) if !dead => {
-                    let is_sound = report.findings.iter().all(|finding| places::is_filled(&finding.table));
-                    ensure!(is_sound, "restore says that it is done, and finds {report:?}");
+                    ensure!(report.is_clean(), "restore says that it is done, and finds {report:?}");
                     self.disk.crash_after(u64::MAX);
                     return Ok(true);
                 }
                 Err(error) if !dead && faulty.fired() == 0 => {
                     let refused = matches!(error, Error::NotADatabase(_)) || error.is_damage();
-                    // A limit of the engine: of a table that was being filled a backup may have
-                    // entries without their rows, which a restore takes for damage.
-                    let is_filled = error.to_string().contains(&format!("is damaged: {}", places::COPY));
-                    ensure!((!self.complete || is_filled) && refused, "restore: {error}");
+                    ensure!(!self.complete && refused, "restore: {error}");
                     return Ok(false);
                 }
                 _ => coverage.count(if dead { "restore: cut by the power" } else { "restore: failed" }),

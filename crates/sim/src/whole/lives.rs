@@ -20,7 +20,7 @@ use super::session::Session;
 use super::settings::settings;
 use super::struck::Struck;
 use super::values::table;
-use super::{damage, definer, faults, judge, keeper, opens, operator, places, restart};
+use super::{damage, definer, faults, judge, keeper, loads, opens, operator, places, restart};
 use super::{shared_files, survivors, tall, temporary, warm_up, xa};
 
 /// What is left of a life, and must be there when the next one begins.
@@ -264,6 +264,7 @@ fn survive(
 /// Checks what a restart has found of what a life has done.
 fn check_left(raw: &RawDatabase, plan: &Plan, coverage: &Coverage, left: Left<'_>) -> anyhow::Result<Kept> {
     let Left { mut txns, before, closed, mut definitions, counters, seen } = left;
+    loads::check_left(raw, coverage)?;
     temporary::drop_left(raw)?;
     let waiting = restart::settle(&mut txns, &raw.prepared(), closed)?;
     txns.extend(definitions.settle(raw)?);

@@ -5,12 +5,13 @@
 //! name of a copy is dropped.
 
 use anyhow::{Context, ensure};
-use holdfast::raw::{Lifetime, RawLoad, RawOptions};
-use holdfast::{Error, Isolation};
+use holdfast::raw::{Lifetime, RawDatabase, RawLoad, RawOptions};
+use holdfast::{Error, Isolation, VerifyOptions};
 
 use super::definer::{Definer, Next};
 use super::definitions::Tables;
-use super::places::COPY;
+use super::history::Coverage;
+use super::places::{self, COPY};
 use super::raw_rows::{ENTRY, RawRows, Subject};
 
 /// An entry of one of the table's indexes: its number, key, unique bytes, value.
@@ -105,6 +106,20 @@ impl Definer {
         ensure!(found == rows, "a table that was loaded with {} rows has {}", rows.len(), found.len());
         Ok(())
     }
+}
+
+/// A table whose load a crash has cut short is empty and sound, and one whose load was complete is
+/// sound.
+///
+/// # Errors
+/// If it is not.
+pub(super) fn check_left(raw: &RawDatabase, coverage: &Coverage) -> anyhow::Result<()> {
+    for (name, _) in raw.tables().iter().filter(|(name, _)| places::is_filled(name)) {
+        coverage.count("life: ended in a load");
+        let report = raw.database().verify(&VerifyOptions::new().table(name), &mut |_| {})?;
+        ensure!(report.is_clean(), "a table whose load was cut short: {report:?}");
+    }
+    Ok(())
 }
 
 /// A load that was refused says for which entry.

@@ -11,7 +11,7 @@ use holdfast_io::{CrashDisk, Disk, FileKind, OpenOptions};
 use super::flow::Stop;
 use super::history::Txn;
 use super::plan::{Damage, Dice, Plan};
-use super::{places, survivors};
+use super::survivors;
 
 /// The tables that a life has damaged, and their files.
 #[derive(Default)]
@@ -70,7 +70,7 @@ impl Struck {
     /// Whether everything in a report is about damaged tables.
     pub fn explains(&self, report: &VerifyReport) -> bool {
         let names: Vec<String> = self.tables().iter().map(|no| format!("t{no}")).collect();
-        report.findings.iter().all(|finding| names.contains(&finding.table) || places::is_filled(&finding.table))
+        report.findings.iter().all(|finding| names.contains(&finding.table))
     }
 
     /// The history of all other tables.

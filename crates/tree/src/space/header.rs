@@ -31,12 +31,19 @@ pub const HEADER_MARKS: usize = 16;
 /// removes the reference.
 pub const MAY_GO: usize = HEADER_MARKS - 1;
 
+/// The mark that says, while it is [`FILLING`], that what is in the file is a part of something
+/// that is being made, and is to be thrown away if that is cut short. A file in which it is ever
+/// set names the compatible feature [`FILLINGS`].
+pub const STATE: usize = HEADER_MARKS - 2;
+/// A value that no flipped bit makes of another one.
+pub const FILLING: u64 = u64::from_le_bytes(*b"FILLING.");
+
 const OFF_MAGIC: usize = 64;
 const OFF_UUID: usize = 72;
 const OFF_SPACE: usize = 88;
 const OFF_PAGE_SIZE: usize = 92;
 const OFF_VERSION: usize = 96;
-const OFF_COMPATIBLE: usize = 100;
+pub(crate) const OFF_COMPATIBLE: usize = 100;
 pub(crate) const OFF_INCOMPATIBLE: usize = 104;
 pub(crate) const OFF_PAGES: usize = 108;
 pub(crate) const OFF_MARKS: usize = 128;
@@ -52,6 +59,8 @@ pub struct Features {
     pub incompatible: u32,
 }
 
+/// Compatible feature: [`STATE`] has a meaning.
+pub const FILLINGS: u32 = 1;
 /// Incompatible feature: a large value may have a head in its entry, and several versions may share
 /// a chain.
 pub const HEADS: u32 = 1;
@@ -114,6 +123,12 @@ impl SpaceHeader {
             pages: get_u32(page, OFF_PAGES)?,
             marks,
         })
+    }
+
+    /// Whether what is in the file is a part of something that is being made: see [`STATE`].
+    #[must_use]
+    pub fn is_filling(&self) -> bool {
+        self.marks[STATE] == FILLING
     }
 
     /// Sets a mark in `page`, a header page, whose checksum is not right any more then.

@@ -354,6 +354,24 @@ impl SpaceFile {
         mtr.commit()
     }
 
+    /// Says in the header whether what is in the file is a part of something that is being made
+    /// ([`SpaceHeader::is_filling`]). Durable before what is logged later.
+    ///
+    /// # Errors
+    /// Those of the log and of reading the page.
+    pub fn set_filling(&self, is_filling: bool, acc: &Access<'_>) -> Result<()> {
+        let ticket = self.store.reserve(128, SpaceClass::User)?;
+        let mut mtr = self.store.begin(ticket, acc);
+        let page = self.fix_header(&mut mtr)?;
+        let compatible = get_u32(mtr.bytes(page), header::OFF_COMPATIBLE).unwrap_or(0);
+        if compatible & header::FILLINGS == 0 {
+            let bytes = (compatible | header::FILLINGS).to_le_bytes();
+            mtr.apply(page, &PageOp::WriteBytes { offset: header::OFF_COMPATIBLE as u16, bytes: &bytes })?;
+        }
+        self.set_mark_in(&mut mtr, header::STATE, if is_filling { header::FILLING } else { 0 })?;
+        mtr.commit().map(drop)
+    }
+
     fn damaged(&self, no: PageNo, what: &str) -> Error {
         self.store.damaged(PageId::new(self.id(), no), what)
     }

@@ -115,6 +115,19 @@ impl Tree {
         Ok(self.resume_bulk_load(load, acc))
     }
 
+    /// Makes the tree empty, which was filled by a load that is given up: no other thread uses it.
+    /// Its pages but the root stay allocated, and nothing leads to them any more.
+    ///
+    /// # Errors
+    /// Those of the log and of reading the root.
+    pub fn clear(&self, acc: &Access<'_>) -> Result<()> {
+        let ticket = self.store().reserve(128, SpaceClass::User)?;
+        let mut mtr = self.store().begin(ticket, acc);
+        let root = mtr.fix(self.space.space(), self.root)?;
+        mtr.apply(root, &PageOp::InitNode { index: self.index, level: 0 })?;
+        mtr.commit().map(drop)
+    }
+
     /// Goes on with a load of this tree.
     #[must_use]
     pub fn resume_bulk_load<'t>(&'t self, load: SuspendedLoad, acc: &'t Access<'t>) -> BulkLoader<'t> {

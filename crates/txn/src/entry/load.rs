@@ -37,6 +37,17 @@ impl TableIndex {
         Loader { index: self, tree: self.tree().resume_bulk_load(tree, acc), acc, entries }
     }
 
+    /// Makes the index empty, which was filled by a load that is given up: no other thread knows
+    /// it.
+    ///
+    /// # Errors
+    /// As [`holdfast_tree::Tree::clear`].
+    pub fn clear(&self, acc: &Access<'_>) -> Result<()> {
+        self.tree().clear(acc)?;
+        self.set_rows(0);
+        Ok(())
+    }
+
     /// Adds an entry to a filled index that no other thread knows yet. No other entry may begin
     /// with the first `prefix` bytes of the key. The caller sets the number of rows.
     ///
