@@ -184,6 +184,7 @@ private:
   void make_entry(const holdfast::Index_key &index, const uchar *record, const holdfast::Bytes &row,
                   holdfast::Bytes *key, holdfast::Bytes *rest, size_t *prefix);
   int insert_entry(uint key_no, const uchar *record, const holdfast::Bytes &row);
+  int insert_row();
   int insert_entries(const uchar *record);
   int load_entries(const uchar *record);
   int load_failed(hf_code code);
@@ -207,6 +208,8 @@ private:
   int find_linked(const holdfast::Link &link, const holdfast::Bytes &key, hf_lock lock, bool *found);
   int check_links(const uchar *before, const uchar *after, uint last);
   int check_links_after(int error, const uchar *before, const uchar *after);
+  int check_other_parents(uint key_no, const uchar *record);
+  int check_own_parents(int error, const uchar *record);
   int check_parent(const holdfast::Link &link, const uchar *before, const uchar *after);
   int encode_linked(const holdfast::Link &link, const uchar *record, holdfast::Bytes *key);
   int act_on_children(const holdfast::Link &link, const uchar *before, const uchar *after);

@@ -4,8 +4,9 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License as published by the Free Software Foundation; version 2 of the License. */
 
-/* Writing rows: the row itself, then the entries of the other indexes, in the order of the keys, then what references ask for. Whatever fails in
-   the middle is undone, so that the server can go on with the row (REPLACE, ON DUPLICATE KEY UPDATE, IGNORE). */
+/* Writing rows: the row itself, then the entries of the other indexes, in the order of the keys, then what references ask for; what a new row
+   refers to is looked for before the entry of each key. Whatever fails in the middle is undone, so that the server can go on with the row
+   (REPLACE, ON DUPLICATE KEY UPDATE, IGNORE). */
 
 #include "plugin/errors.h"
 #include "ha_holdfast.h"
@@ -53,22 +54,28 @@ int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row
   return fail(code);
 }
 
-int ha_holdfast::insert_entries(const uchar *record)
+int ha_holdfast::insert_row()
 {
   hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head,
                            duplicate_lock);
   if (code == HF_DUPLICATE_KEY)
     connection->duplicate_key= share->primary_key;
-  if (code != HF_OK)
-    return fail(code);
-  for (uint key_no= 0; key_no < table->s->keys; key_no++)
+  return fail(code);
+}
+
+/* Of each key first the rows that the new one refers to: a row that is refused for one of them waits for no row with an equal later key. */
+int ha_holdfast::insert_entries(const uchar *record)
+{
+  const uint keys= table->s->keys;
+  int error= share->has_primary_key() ? 0 : insert_row();
+  // References of a table without keys belong to key 0.
+  for (uint key_no= 0; !error && key_no <= keys; key_no++)
   {
-    if (key_no == share->primary_key)
-      continue;
-    if (int error= insert_entry(key_no, record, new_row_key))
-      return error;
+    error= check_other_parents(key_no, record);
+    if (!error && key_no < keys)
+      error= key_no == share->primary_key ? insert_row() : insert_entry(key_no, record, new_row_key);
   }
-  return note_change(nullptr, record);
+  return error ? error : note_change(nullptr, record);
 }
 
 /* Where to come back to if a row is refused. Rows that follow others are taken back with those. */
@@ -145,7 +152,7 @@ int ha_holdfast::write_row(const uchar *record)
   else
   {
     uint64_t savepoint= begin_row();
-    error= check_links_after(insert_entries(record), nullptr, record);
+    error= check_own_parents(insert_entries(record), record);
     error= commit_alone(undo_row(savepoint, error));
   }
   if (!error)

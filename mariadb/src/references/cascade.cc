@@ -9,8 +9,9 @@
    so that a parent cannot go unseen.
 
    A reference belongs to a key of its table on either side. If a row breaks several rules, the error is that of the first key: for each key its
-   children come first, then its parents, then a duplicate. All entries are written before references are looked at, since a row may refer to
-   itself; a duplicate in one of them is told only if no reference of that key or of one before it has an error.
+   children come first, then its parents, then a duplicate. An INSERT looks for the parents of each key before it writes the key's entry. Parents
+   in the table itself are looked for when all entries are written, since a row may refer to itself; UPDATE looks at all references then. Where a
+   reference waits for the entries, a duplicate in one of them is told only if no reference of that key or of one before it has an error.
 
    Children that follow are changed by the handler of their own table, which the server has opened for the statement; the chain goes down
    through `change_row` and `delete_row`. Nothing is told to triggers or to the binary log: a replica's engine does the same. */
@@ -255,6 +256,39 @@ int ha_holdfast::check_links_after(int error, const uchar *before, const uchar *
     return error;
   uint duplicate= connection->duplicate_key;
   int refused= check_links(before, after, error ? duplicate : UINT_MAX);
+  connection->duplicate_key= duplicate;
+  return refused ? refused : error;
+}
+
+/* Looks for what a new row refers to in other tables, of the references that belong to a key. */
+int ha_holdfast::check_other_parents(uint key_no, const uchar *record)
+{
+  if (!links)
+    return 0;
+  const std::shared_ptr<const Links> held= links;
+  for (const auto &link : held->parents)
+  {
+    if (link->own_key_no != key_no || link->other == name)
+      continue;
+    if (int error= check_parent(*link, nullptr, record))
+      return error;
+  }
+  return 0;
+}
+
+/* The error of a new row, or 0, after it has been looked for what it refers to in its own table. */
+int ha_holdfast::check_own_parents(int error, const uchar *record)
+{
+  if (!links || (error && error != HA_ERR_FOUND_DUPP_KEY))
+    return error;
+  const uint duplicate= connection->duplicate_key, last= error ? duplicate : UINT_MAX;
+  const std::shared_ptr<const Links> held= links;
+  int refused= 0;
+  for (const Link *link : held->in_order)
+  {
+    if (!refused && link->to_parent && link->own_key_no <= last && link->other == name)
+      refused= check_parent(*link, nullptr, record);
+  }
   connection->duplicate_key= duplicate;
   return refused ? refused : error;
 }
