@@ -140,6 +140,9 @@ int ha_holdfast::external_lock(THD *thd, int type)
   }
   if (type == F_UNLCK)
   {
+    // What HANDLER reads goes on in a later statement.
+    if (table->open_by_handler)
+      leave_cursor();
     connection->table_unlocked();
     return 0;
   }
@@ -227,6 +230,7 @@ int ha_holdfast::open_cursor(uint index)
 int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bool to_included, bool backward)
 {
   pass_shown();
+  is_left= false;
   is_at_row= given_unlocked= false;
   cursor_heads= wants_heads();
   cursor_locks= read_lock != HF_LOCK_NONE;
@@ -299,6 +303,17 @@ void ha_holdfast::pass_shown()
     hf_cursor_look_ahead(cursor, shown_at, nullptr, 0, nullptr);
   shown_at= shown_count= 0;
   shown_next= 1;
+}
+
+/* The transaction may end. A read that goes on afterwards seeks from the place of the entry read last. */
+void ha_holdfast::leave_cursor()
+{
+  if (!cursor)
+    return;
+  pass_shown();
+  hf_cursor_release(cursor);
+  at_entry= false;
+  is_left= true;
 }
 
 /* Lets the cursor show what comes next, behind the entries that have been given. */
@@ -527,7 +542,12 @@ int ha_holdfast::rnd_init(bool scan)
 
 int ha_holdfast::rnd_next(uchar *record)
 {
-  return fetch(record, HA_ERR_END_OF_FILE);
+  if (is_left)
+    return index_next(record);
+  int error= fetch(record, HA_ERR_END_OF_FILE);
+  if (error == HA_ERR_END_OF_FILE)
+    stand_beyond(false);
+  return error;
 }
 
 /* A position is the row's key; one of variable length with its length at the end, so that positions sort like keys. */

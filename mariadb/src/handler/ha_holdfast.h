@@ -157,6 +157,7 @@ private:
   int within_range(int error);
   void keep_key();
   void pass_shown();
+  void leave_cursor();
   bool has_shown() const { return shown_at < shown_count && shown_changes == hf_cursor_changes(cursor); }
   hf_code show_entries();
   hf_code next_entry(hf_slice *key, hf_slice *value);
@@ -263,6 +264,7 @@ private:
   /* What is looked for was cut: the cursor meets other keys, too. */
   bool is_loose= false;
   bool at_entry= false;
+  bool is_left= false;         // its statement has ended: the cursor stands nowhere
   /* Where the index stands if it has come to an end. */
   enum { NOT_BEYOND, BEFORE_ALL, BEHIND_ALL } beyond= NOT_BEYOND;
   /* The index stands at a row that was got by its primary key; the cursor stands nowhere. */
