@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::answer::{Answer, Outcome};
 use super::script::Statement;
 use super::tokens::tokens;
 
@@ -21,17 +22,23 @@ struct Spoken {
     prepared: BTreeMap<String, String>,
     /// The name of its transaction of XA, in quotes.
     xa: Option<(String, Xa)>,
-    reads_uncommitted: bool,
+    /// Its isolation level, if it was set.
+    level: String,
     has_begun: bool,
     without_autocommit: bool,
     /// What its transaction has carried out.
     done: Vec<String>,
     /// A part of its transaction was rolled back.
     is_partly_undone: bool,
+    /// The search of its HANDLER has found nothing, after so many changes.
+    missed_after: Option<u64>,
 }
 
 /// What commits by the way.
 const DEFINES: [&str; 6] = ["CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "OPTIMIZE"];
+
+/// What a repeated read answers otherwise, even alone: it counts on, or looks at locks of others.
+const UNREPEATABLE: [&str; 5] = ["NEXTVAL", "SETVAL", "LASTVAL", "SKIP LOCKED", "NOWAIT"];
 
 impl Spoken {
     /// Its transaction has ended.
@@ -45,11 +52,13 @@ impl Spoken {
 /// What is known of all sessions.
 pub struct Meanings {
     sessions: Vec<Spoken>,
+    /// How many statements of all sessions have ended that do more than read.
+    changes: u64,
 }
 
 impl Meanings {
     pub fn new(sessions: usize) -> Meanings {
-        Meanings { sessions: vec![Spoken::default(); sessions] }
+        Meanings { sessions: vec![Spoken::default(); sessions], changes: 0 }
     }
 
     /// The statement that a statement carries out: itself, if it stands for no other one.
@@ -77,10 +86,12 @@ impl Meanings {
     }
 
     /// A statement has ended.
-    pub fn ended(&mut self, statement: &Statement, success: bool) {
+    pub fn ended(&mut self, statement: &Statement, answer: &Answer) {
+        let success = answer.is_success();
         if success {
             self.succeeded(statement);
         }
+        self.has_moved(statement, answer);
         let defines = DEFINES.iter().any(|verb| statement.sql.starts_with(verb));
         let spoken = &mut self.sessions[statement.session];
         let is_long = spoken.has_begun || spoken.without_autocommit || spoken.xa.is_some();
@@ -88,6 +99,22 @@ impl Meanings {
             spoken.is_over();
         } else if !success {
             spoken.is_partly_undone = true;
+        }
+    }
+
+    /// Where a HANDLER stands, and whether there may be other rows there since.
+    fn has_moved(&mut self, statement: &Statement, answer: &Answer) {
+        if !statement.sql.starts_with("HANDLER") {
+            self.changes += u64::from(!["SELECT", "SET "].iter().any(|verb| statement.sql.starts_with(verb)));
+            return;
+        }
+        let found = matches!(&answer.outcome, Outcome::Rows(rows) if !rows.is_empty());
+        let searches = statement.sql.contains('(');
+        let missed_after = &mut self.sessions[statement.session].missed_after;
+        if found || !statement.sql.contains(" READ ") {
+            *missed_after = None;
+        } else if searches {
+            *missed_after = Some(self.changes);
         }
     }
 
@@ -110,9 +137,7 @@ impl Meanings {
                 spoken.has_begun = true;
             }
             ["SET", "autocommit", "=", value] => spoken.without_autocommit = value == "0",
-            ["SET", "SESSION", "TRANSACTION", level] => {
-                spoken.reads_uncommitted = level.ends_with("READ UNCOMMITTED");
-            }
+            ["SET", "SESSION", "TRANSACTION", level] => spoken.level = level.into(),
             _ => {}
         }
     }
@@ -136,7 +161,32 @@ impl Meanings {
     }
 
     pub fn reads_uncommitted(&self, session: usize) -> bool {
-        self.sessions[session].reads_uncommitted
+        self.sessions[session].level.ends_with("READ UNCOMMITTED")
+    }
+
+    /// What the transaction of a session has read, if its isolation level promises that it reads
+    /// the same again.
+    pub fn kept_reads(&self, session: usize) -> Vec<String> {
+        let spoken = &self.sessions[session];
+        let repeatable =
+            |sql: &&String| sql.starts_with("SELECT") && !UNREPEATABLE.iter().any(|words| sql.contains(words));
+        if spoken.level.ends_with("COMMITTED") {
+            return Vec::new();
+        }
+        spoken.done.iter().filter(repeatable).cloned().collect()
+    }
+
+    /// Whether another session has read by a HANDLER, at SERIALIZABLE.
+    pub fn others_lock_by_handler(&self, session: usize) -> bool {
+        self.sessions.iter().enumerate().any(|(other, spoken)| {
+            let reads = |sql: &String| sql.starts_with("HANDLER") && sql.contains(" READ ");
+            other != session && spoken.level.ends_with("SERIALIZABLE") && spoken.done.iter().any(reads)
+        })
+    }
+
+    /// Whether the HANDLER of a session has found nothing, and something was changed since.
+    pub fn handler_stands_beside_changes(&self, session: usize) -> bool {
+        self.sessions[session].missed_after.is_some_and(|changes| changes < self.changes)
     }
 
     /// What ends a transaction of the session, whatever kind it is of.
@@ -205,5 +255,38 @@ mod tests {
         assert_eq!(meanings.ending(0), ["XA COMMIT 'x'"]);
         meanings.succeeded(&say("XA COMMIT 'x'"));
         assert_eq!(meanings.ending(0), ["COMMIT"]);
+    }
+
+    fn answered(rows: usize) -> Answer {
+        Answer { outcome: Outcome::Rows(vec![vec!["1".into()]; rows]), warnings: Vec::new() }
+    }
+
+    #[test]
+    fn reads_are_kept_by_a_transaction_whose_level_promises_it() {
+        let mut meanings = Meanings::new(1);
+        let read = |meanings: &mut Meanings, level: &str| {
+            let all = [level, "BEGIN", "SELECT a FROM t", "SELECT NEXTVAL(s)", "DELETE FROM t"];
+            for statement in all.map(say) {
+                meanings.said(&statement);
+                meanings.ended(&statement, &answered(1));
+            }
+            meanings.kept_reads(0)
+        };
+        assert_eq!(read(&mut meanings, "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"), ["SELECT a FROM t"]);
+        meanings.ended(&say("COMMIT"), &answered(0));
+        assert_eq!(meanings.kept_reads(0), Vec::<String>::new());
+        assert!(read(&mut meanings, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").is_empty());
+    }
+
+    #[test]
+    fn a_handler_that_found_nothing_stands_beside_what_changes_then() {
+        let mut meanings = Meanings::new(2);
+        let [search, next, change] = ["HANDLER h READ k = (1)", "HANDLER h READ k NEXT", "INSERT INTO t VALUES (2)"];
+        meanings.ended(&say(search), &answered(0));
+        assert!(!meanings.handler_stands_beside_changes(0));
+        meanings.ended(&Statement { session: 1, ..say(change) }, &answered(0));
+        assert!(meanings.handler_stands_beside_changes(0));
+        meanings.ended(&say(next), &answered(1));
+        assert!(!meanings.handler_stands_beside_changes(0));
     }
 }

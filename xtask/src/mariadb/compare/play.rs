@@ -1,5 +1,7 @@
 //! A scenario on both engines at once, step by step, until it ends or the engines differ.
 
+mod waits;
+
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -168,7 +170,7 @@ impl Play<'_, '_, '_> {
                     if !matches!(ending, Ending::Same) {
                         return Ok(ending);
                     }
-                    self.meanings.ended(&statement, theirs.is_success());
+                    self.meanings.ended(&statement, theirs);
                     source.told(*session, theirs.is_success());
                 }
                 (Stand::Waits, Stand::Waits) => {}
@@ -200,39 +202,16 @@ impl Play<'_, '_, '_> {
         if self.meanings.reads_uncommitted(session) && self.sides[1].others_have_changes(session) {
             return self.part("READ UNCOMMITTED reads what is committed");
         }
+        if let Some(reason) = differences::of_position(&meant, &self.meanings).filter(|_| class == Class::Rows) {
+            return self.part(reason);
+        }
+        if let Some(reason) = differences::of_snapshot(&meant.sql, [ours.code(), theirs.code()], &mut self.sides) {
+            return self.part(reason);
+        }
         match differences::known(&meant.sql, ours, theirs) {
             Some(known) if known.parts => self.part(known.reason),
             Some(_) => Ok(Ending::Same),
             None => Ok(self.differ(&statement.sql, class, &shown.0, &shown.1)),
-        }
-    }
-
-    /// One engine lets a statement wait, the other does not.
-    fn stand_apart(&mut self, statement: &Statement, ours: &Stand, theirs: &Stand) -> anyhow::Result<Ending> {
-        let show = |stand: &Stand| match stand {
-            Stand::Answered(answer) => answer.to_string(),
-            Stand::Waits => "waits for a lock\n".into(),
-            Stand::Hangs => "neither ends nor waits\n".into(),
-        };
-        if [ours, theirs].iter().any(|stand| matches!(stand, Stand::Answered(answer) if answer.code() == 1213)) {
-            return self.part("which session is the victim of a deadlock");
-        }
-        if self.ran_together && !matches!(ours, Stand::Hangs) {
-            return self.part("two statements ran at the same time");
-        }
-        if ours == &Stand::Answered(lost(ours)) || matches!(ours, Stand::Hangs) || matches!(theirs, Stand::Hangs) {
-            return Ok(self.differ(&statement.sql, Class::Hangs, &show(ours), &show(theirs)));
-        }
-        let ours_waits = matches!(ours, Stand::Waits);
-        if !ours_waits && self.meanings.others_are_partly_undone(statement.session) {
-            return self
-                .part("a rollback to a savepoint gives up the locks of rows that were locked and changed since");
-        }
-        let sql = self.meanings.of(statement).sql;
-        let [holdfast, innodb] = &mut self.sides;
-        match differences::of_waits(&sql, &self.meanings, ours_waits, holdfast, innodb) {
-            Some(reason) => self.part(reason),
-            None => Ok(self.differ(&statement.sql, Class::Waits, &show(ours), &show(theirs))),
         }
     }
 
@@ -322,12 +301,4 @@ impl Play<'_, '_, '_> {
 fn ends_transaction(sql: &str) -> bool {
     let is_xa = sql.starts_with("XA COMMIT") || sql.starts_with("XA ROLLBACK");
     is_xa || sql == "COMMIT" || sql.starts_with("ROLLBACK")
-}
-
-/// The answer of a connection that is gone, if this is one.
-fn lost(stand: &Stand) -> Answer {
-    match stand {
-        Stand::Answered(answer) if matches!(answer.outcome, super::answer::Outcome::Lost(_)) => answer.clone(),
-        _ => Answer { outcome: super::answer::Outcome::Lost(String::new()), warnings: Vec::new() },
-    }
 }

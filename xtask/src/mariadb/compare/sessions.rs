@@ -51,6 +51,16 @@ pub enum Stand {
     Hangs,
 }
 
+impl std::fmt::Display for Stand {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Stand::Answered(answer) => answer.fmt(f),
+            Stand::Waits => writeln!(f, "waits for a lock"),
+            Stand::Hangs => writeln!(f, "neither ends nor waits"),
+        }
+    }
+}
+
 /// A new connection.
 pub fn connect(socket: &Path) -> anyhow::Result<Conn> {
     let options = OptsBuilder::new().socket(Some(socket.to_string_lossy())).user(Some("root"));

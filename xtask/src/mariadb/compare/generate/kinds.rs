@@ -196,6 +196,11 @@ impl Kind {
             Kind::Date => format!("'{}'", date(rng)),
             Kind::Time(n) => format!("'{}{}{}'", rng.one_of(&["", "-", "7"]), time(rng), fraction(*n, rng)),
             Kind::DateTime(n) | Kind::Timestamp(n) => format!("'{} {}{}'", date(rng), time(rng), fraction(*n, rng)),
+            // A key has a CHAR with its spaces at the end, also where the collation does not pad:
+            // there, on both engines, what is less than a space has another place than in a value.
+            Kind::Char(n, (_, collation)) if collation.contains("nopad") => {
+                text(*n, rng).replace("\\0", "a").replace("\\t", "a")
+            }
             Kind::Char(n, _) | Kind::VarChar(n, _) => text(*n, rng),
             Kind::Text(name, _) => text(if *name == "TINYTEXT" { 60 } else { 12_000 }, rng),
             Kind::Binary(n) | Kind::VarBinary(n) => bytes(*n, rng),

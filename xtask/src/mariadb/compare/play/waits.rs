@@ -1,0 +1,148 @@
+//! A statement waits for a lock on one engine only.
+//!
+//! InnoDB locks more than what is read: gaps, the row behind a range, rows that are deleted and
+//! not purged yet. A wait for such a lock has no consequence, and that is what is looked at. The
+//! other sessions repeat what they have read, where their isolation level promises that it stays,
+//! and end. Then all of them have to have read the same as on InnoDB, the statement that has waited
+//! there has to have the answer that it has here without, and the tables have to be the same. A
+//! lock that this engine needs and does not take differs in one of these.
+
+use super::super::answer::{Answer, Outcome};
+use super::super::differences;
+use super::super::judge::{Class, Difference};
+use super::super::script::Statement;
+use super::super::sessions::Stand;
+use super::{Ending, Play};
+
+/// What has become of the wait on InnoDB.
+enum Wait {
+    Goes,
+    /// The statement has its answer.
+    Over(Answer),
+    /// The scenario ends.
+    Ends(Ending),
+}
+
+impl Play<'_, '_, '_> {
+    /// One engine lets a statement wait, the other does not.
+    pub(super) fn stand_apart(
+        &mut self,
+        statement: &Statement,
+        ours: &Stand,
+        theirs: &Stand,
+    ) -> anyhow::Result<Ending> {
+        if [ours, theirs].iter().any(|stand| matches!(stand, Stand::Answered(answer) if answer.code() == 1213)) {
+            return self.part("which session is the victim of a deadlock");
+        }
+        if self.ran_together && !matches!(ours, Stand::Hangs) {
+            return self.part("two statements ran at the same time");
+        }
+        if is_lost(ours) || matches!(ours, Stand::Hangs) || matches!(theirs, Stand::Hangs) {
+            return Ok(self.differ(&statement.sql, Class::Hangs, &ours.to_string(), &theirs.to_string()));
+        }
+        if let Some(reason) = differences::of_definitions(&self.meanings.of(statement).sql) {
+            return self.part(reason);
+        }
+        match ours {
+            Stand::Answered(answer) => self.waits_there(statement, answer),
+            _ => match differences::of_waits(statement.session, &self.meanings, &mut self.sides) {
+                Some(reason) => self.part(reason),
+                None => Ok(self.differ(&statement.sql, Class::Waits, &ours.to_string(), &theirs.to_string())),
+            },
+        }
+    }
+
+    /// Only InnoDB lets a statement wait: whether that has consequences.
+    fn waits_there(&mut self, waiter: &Statement, ours: &Answer) -> anyhow::Result<Ending> {
+        if self.meanings.others_are_partly_undone(waiter.session) {
+            return self
+                .part("a rollback to a savepoint gives up the locks of rows that were locked and changed since");
+        }
+        let others = self.free();
+        if others.len() + 1 < self.sessions {
+            return self.part("InnoDB lets another statement wait, and a third session waits");
+        }
+        let ending = self.without_waiter(waiter, ours, &others)?;
+        Ok(match ending {
+            Ending::Differs(difference) => Ending::Differs(Box::new(Difference {
+                class: Class::Waits,
+                question: waiter.sql.clone(),
+                ours: format!("{ours}then `{}`\n{}", difference.question, difference.ours),
+                theirs: format!("waits for a lock\nthen `{}`\n{}", difference.question, difference.theirs),
+            })),
+            Ending::Same => self.part("InnoDB lets a statement wait for a lock without consequence")?,
+            parted @ Ending::Parted(_) => parted,
+        })
+    }
+
+    /// The other sessions repeat what they have read, and end; the waiter goes on.
+    fn without_waiter(&mut self, waiter: &Statement, ours: &Answer, others: &[usize]) -> anyhow::Result<Ending> {
+        for &session in others {
+            for sql in self.meanings.kept_reads(session) {
+                match self.says(session, &sql, waiter)? {
+                    Wait::Goes => {}
+                    Wait::Over(_) => return self.part("which session is the victim of a deadlock"),
+                    Wait::Ends(ending) => return Ok(ending),
+                }
+            }
+        }
+        let mut theirs = None;
+        for &session in others {
+            for sql in self.meanings.ending(session) {
+                match self.says(session, &sql, waiter)? {
+                    Wait::Goes => {}
+                    Wait::Over(answer) => theirs = Some(answer),
+                    Wait::Ends(ending) => return Ok(ending),
+                }
+            }
+        }
+        let Some(theirs) = theirs else { return self.part("InnoDB lets a statement wait when no transaction is left") };
+        let ending = self.answered(waiter, ours, &theirs)?;
+        if !matches!(ending, Ending::Same) {
+            return Ok(ending);
+        }
+        self.meanings.ended(waiter, &theirs);
+        for sql in self.meanings.ending(waiter.session) {
+            if let Wait::Ends(ending) = self.says(waiter.session, &sql, waiter)? {
+                return Ok(ending);
+            }
+        }
+        self.compare_tables()
+    }
+
+    /// A session says something on both engines, while the waiter may wait on InnoDB.
+    fn says(&mut self, session: usize, sql: &str, waiter: &Statement) -> anyhow::Result<Wait> {
+        let statement = Statement { session, sql: sql.into(), ordered: false };
+        for side in &mut self.sides {
+            side.say(session, sql);
+        }
+        let (mut ours, mut theirs) = (self.sides[0].settle()?, self.sides[1].settle()?);
+        let of = |stands: &mut Vec<(usize, Stand)>, session| {
+            stands.iter().position(|stand| stand.0 == session).map(|at| stands.swap_remove(at).1)
+        };
+        let ending = match (of(&mut ours, session), of(&mut theirs, session)) {
+            (Some(Stand::Answered(ours)), Some(Stand::Answered(theirs))) => {
+                let ending = self.answered(&statement, &ours, &theirs)?;
+                self.meanings.ended(&statement, &theirs);
+                ending
+            }
+            (Some(Stand::Answered(_)), _) => self.part("two sessions wait for each other on InnoDB")?,
+            (ours, theirs) => {
+                let shown = |stand: Option<Stand>| stand.map_or_else(String::new, |stand| stand.to_string());
+                self.differ(sql, Class::Waits, &shown(ours), &shown(theirs))
+            }
+        };
+        if !matches!(ending, Ending::Same) {
+            return Ok(Wait::Ends(ending));
+        }
+        Ok(match of(&mut theirs, waiter.session) {
+            Some(Stand::Answered(answer)) if session != waiter.session => Wait::Over(answer),
+            _ => Wait::Goes,
+        })
+    }
+}
+
+/// Whether this is the answer of a connection that is gone.
+fn is_lost(stand: &Stand) -> bool {
+    matches!(stand, Stand::Answered(Answer { outcome: Outcome::Lost(_), .. }))
+}
