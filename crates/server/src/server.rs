@@ -88,6 +88,7 @@ impl<'c> Server<'c> {
         if !self.dir.join("data/mysql").exists() {
             self.install()?;
         }
+        fs::create_dir_all(self.temporary_dir())?;
         let log = fs::File::create(self.dir.join("error.log"))?;
         let mut command = self.cache.program("usr/sbin/mariadbd");
         if self.cache.sanitizers {
@@ -320,12 +321,19 @@ impl<'c> Server<'c> {
         format!("--socket={}", self.socket_path().display())
     }
 
+    /// For its temporary tables: a server that starts removes those that it finds, whatever server
+    /// made them.
+    fn temporary_dir(&self) -> PathBuf {
+        self.dir.join("tmp")
+    }
+
     fn common(&self) -> Vec<String> {
         let usr = self.cache.root("usr");
         let plugins = self.engine.as_ref().map_or_else(|| usr.join("lib/mysql/plugin"), |(plugins, _)| plugins.clone());
         vec![
             format!("--basedir={}", usr.display()),
             format!("--datadir={}", self.dir.join("data").display()),
+            format!("--tmpdir={}", self.temporary_dir().display()),
             format!("--plugin-dir={}", plugins.display()),
             format!("--lc-messages-dir={}", usr.join("share/mysql").display()),
             self.socket(),
