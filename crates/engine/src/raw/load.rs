@@ -5,8 +5,8 @@
 //!
 //! Rows go straight into their index as long as their keys ascend. What does not ascend, and the
 //! entries of the other indexes, is collected and sorted; the first such batch fills its index from
-//! the start, later ones are inserted. Uniqueness is checked within a batch by comparing neighbours,
-//! between batches by a search in the index.
+//! the start, later ones are inserted. Uniqueness is checked within a batch by comparing
+//! neighbours, between batches by a search in the index.
 //!
 //! Nothing is visible before [`RawLoad::finish`].
 //!
