@@ -48,7 +48,11 @@ pub(super) fn run(life: &Arc<Life>, seed: u64) -> anyhow::Result<()> {
                 life.definitions.lock().forget_loading();
             }
         }
-        let most = if definer.dice.percent(70) { 3_000 } else { 300_000 };
+        let most = match life.plan.idle_micros {
+            0 if definer.dice.percent(70) => 3_000,
+            0 => 300_000,
+            idle => idle,
+        };
         thread::sleep(Duration::from_micros(definer.dice.below(most)));
     }
     Ok(())
@@ -320,8 +324,8 @@ impl Definer {
         self.complete(alter, name, definition, &add)
     }
 
-    fn let_others_work(&mut self) {
-        let most = self.dice.one_of(&[1_000, 50_000, 500_000]);
+    pub(super) fn let_others_work(&mut self) {
+        let most = self.dice.one_of(&[1_000, 50_000, 500_000]).max(self.life.plan.idle_micros);
         thread::sleep(Duration::from_micros(self.dice.below(most)));
     }
 

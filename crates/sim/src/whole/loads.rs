@@ -68,6 +68,10 @@ impl Definer {
             let seen = self.rows_of(copy)?;
             ensure!(seen.is_empty(), "{} rows are seen before a load is complete", seen.len());
         }
+        if self.life.plan.idles() {
+            // A compaction meets pages to which nothing leads yet.
+            self.let_others_work();
+        }
         match load.finish() {
             Ok(()) => Ok(true),
             Err(Error::DuplicateKey) => names_duplicate(&load),

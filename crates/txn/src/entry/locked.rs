@@ -69,6 +69,10 @@ pub(crate) fn lock_and_read(
         if writer == owner.txn() {
             return Ok(spot);
         }
+        if holdfast_base::planted!("undone-version-believed") && system.map.is_active(writer) {
+            // The writer has time to undo the version and to commit.
+            let _ = holdfast_base::planted!("undone-version-believed", pause = 20);
+        }
         if !system.map.is_active(writer) {
             // It ended since it wrote; if it undid that before, what was read never existed.
             if !system.map.is_doubtful(writer, before) || doubted == Some(header) {
