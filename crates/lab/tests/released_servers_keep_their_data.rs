@@ -31,6 +31,14 @@ fn keeps_its_data(cache: &Cache, server: Release) {
     assert!(version.starts_with(version_of(server)), "{} says {version}", server.name());
     let networking: String = conn.query_first("SELECT @@skip_networking").unwrap().unwrap();
     assert_eq!(networking, "1", "{} listens on its socket only", server.name());
+    let temporary: String = conn.query_first("SELECT @@tmpdir").unwrap().unwrap();
+    let own = running.socket_path().with_file_name("tmp");
+    assert_eq!(
+        std::path::Path::new(&temporary),
+        own,
+        "{}: no other server removes its temporary tables",
+        server.name()
+    );
     conn.query_drop("CREATE DATABASE d").unwrap();
     conn.query_drop("CREATE TABLE d.t (a INT PRIMARY KEY) ENGINE=InnoDB").unwrap();
     conn.query_drop("INSERT INTO d.t VALUES (1), (2)").unwrap();

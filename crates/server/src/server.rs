@@ -363,9 +363,11 @@ impl<'c> Server<'c> {
     }
 
     fn make_own_tables(&self, data: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(self.temporary_dir())?;
         let output = self
             .cache
             .program("usr/bin/mariadb-install-db")
+            .env("TMPDIR", self.temporary_dir())
             .args(["--no-defaults", "--auth-root-authentication-method=normal", "--skip-test-db", "--user=root"])
             .arg(format!("--basedir={}", self.cache.root("usr").display()))
             .arg(format!("--datadir={}", data.display()))

@@ -15,6 +15,9 @@ use crate::run::{bound_to_us, check};
 
 /// The socket of a server, beside its data.
 const SOCKET: &str = "socket";
+/// The folder of its temporary tables, beside its data: a server that starts removes the temporary
+/// tables that it finds, also those of another running server.
+const TEMPORARY: &str = "tmp";
 /// The longest time that a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -31,6 +34,7 @@ impl Release {
             fs::remove_dir_all(&run)?;
         }
         fs::create_dir_all(run.join("data"))?;
+        fs::create_dir_all(run.join(TEMPORARY))?;
         self.install(cache, &folder, &run)?;
         let mut server = ReleasedServer { release: self, cache: cache.clone(), run, child: None };
         server.launch(options)?;
@@ -46,6 +50,7 @@ impl Release {
             }
             Origin::Debian(_) => folder.join("root/usr"),
         };
+        command.env("TMPDIR", run.join(TEMPORARY));
         command.args(["--no-defaults", "--user=root"]);
         command.arg(format!("--basedir={}", base.display()));
         command.arg(format!("--datadir={}", run.join("data").display()));
