@@ -49,7 +49,7 @@ impl Experiment {
 }
 
 /// The experiments in the order of `all`.
-pub static EXPERIMENTS: [Experiment; 9] = [
+pub static EXPERIMENTS: [Experiment; 10] = [
     Experiment {
         name: "sideload",
         about: "A dump of a big table beside OLTP on a small one: does the small one stay, or become, resident",
@@ -99,6 +99,16 @@ pub static EXPERIMENTS: [Experiment; 9] = [
         needs_server: false,
         arguments: RigArgs::augment_args,
         run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Flush, progress),
+    },
+    Experiment {
+        name: "freepages",
+        about: "Readers that miss while a small redo log is full: does a second pass without a transaction",
+        question: "does a reader that misses get a frame while the log is full?",
+        published: "2023: the page cleaner frees no page while it flushes for the checkpoint, and InnoDB stands still for seconds",
+        help: REAL,
+        needs_server: false,
+        arguments: RigArgs::augment_args,
+        run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Freepages, progress),
     },
     Experiment {
         name: "sessions",

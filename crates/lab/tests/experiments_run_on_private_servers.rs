@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
-use holdfast_lab::experiments::{flush, purge};
+use holdfast_lab::experiments::{flush, freepages, purge};
 use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::report;
@@ -54,6 +54,10 @@ fn flush_options() -> flush::Options {
     }
 }
 
+fn freepages_options() -> freepages::Options {
+    freepages::Options { plan: plan(TURN), objects: 6000, sessions: 2, log_bytes: 8 << 20, dir: PathBuf::from(".") }
+}
+
 fn overflow_options() -> overflow::Options {
     overflow::Options { plan: plan(TURN / 4), rows: 30_000, shares: vec![0.5, 2.0], threads: vec![1, 8] }
 }
@@ -72,6 +76,7 @@ fn documents() -> Vec<Document> {
         sessions::run(&sessions_options(), &mut progress).expect("sessions").0,
         purge::on_servers(&purge_options(), &mut progress).expect("purge").0,
         flush::on_servers(&flush_options(), &mut progress).expect("flush").0,
+        freepages::on_servers(&freepages_options(), &mut progress).expect("freepages").0,
         overflow::run(&overflow_options(), &mut progress).expect("overflow").0,
         querycache::run(&querycache_options(), &mut progress).expect("querycache").0,
         iobound::run(&iobound_options(), &mut progress).expect("iobound").0,
@@ -96,11 +101,14 @@ fn documents_there(cache: &Cache) -> Vec<Document> {
     let address = Address::Socket(server.socket_path());
     let mut conn = Conn::new(address.options()).unwrap();
     let before = variables(&mut conn);
+    let own = server.socket_path().with_file_name("tmp").to_string_lossy().into_owned();
+    assert_eq!(before["tmpdir"], own, "no other server that starts removes its temporary tables");
     let overflow = overflow::Options { shares: vec![0.9, 2.0], ..overflow_options() };
     let experiments = [
         What::Sessions(sessions::Options { workload: DBT2, ..sessions_options() }),
         What::Purge(purge_options()),
         What::Flush(flush_options()),
+        What::Freepages(freepages_options()),
         What::Overflow { options: overflow, any_pool: false },
         What::Querycache(querycache_options()),
     ];

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::common::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
-use crate::experiments::{flush, iobound, overflow, purge, sessions, soak};
+use crate::experiments::{flush, freepages, iobound, overflow, purge, sessions, soak};
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::rig::fio::Fio;
@@ -25,15 +25,16 @@ pub struct RigArgs {
     /// The arguments of all experiments.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// With --target mariadb (overflow, purge, flush, sessions, iobound): the engines [default:
-    /// innodb,holdfast]; with dsn: the first of them [default: innodb]
+    /// With --target mariadb (overflow, purge, flush, freepages, sessions, iobound): the engines
+    /// [default: innodb,holdfast]; with dsn: the first of them [default: innodb]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
     pub engines: Vec<Engine>,
     /// With --target mariadb or dsn (flush, sessions): the workload of the sessions
     #[arg(long, value_enum, default_value_t = WorkloadArg::Dbstress)]
     pub workload: WorkloadArg,
     /// Capacities of the redo log, in MiB (flush): several on the embedded engine and with --target
-    /// mariadb [default: 32,256; with --full also 2048; with --quick on servers 32]
+    /// mariadb [default: 32,256; with --full also 2048; with --quick on servers 32]; the capacity
+    /// (freepages) [default: 16; with --full 256]
     #[arg(long, value_delimiter = ',', value_name = "MIB", value_parser = clap::value_parser!(u64).range(8..=65_536))]
     pub log_mib: Vec<u64>,
 }
@@ -53,6 +54,7 @@ pub(crate) enum RigExperiment {
     Overflow,
     Purge,
     Flush,
+    Freepages,
     Sessions,
     Iobound,
     Soak,
@@ -68,8 +70,8 @@ impl RigArgs {
             "--workload is for flush and sessions on servers: --target mariadb or dsn:"
         );
         ensure!(
-            self.log_mib.is_empty() || what == RigExperiment::Flush,
-            "--log-mib is for flush: it is about the redo log"
+            self.log_mib.is_empty() || matches!(what, RigExperiment::Flush | RigExperiment::Freepages),
+            "--log-mib is for flush and freepages: they are about the redo log"
         );
         match &self.common.target {
             TargetArg::Embedded => self.embedded(what, progress),
@@ -87,6 +89,7 @@ impl RigArgs {
             RigExperiment::Sessions => server::sessions::run(&self.server_sessions(), progress),
             RigExperiment::Purge => purge::on_servers(&self.purge(), progress),
             RigExperiment::Flush => flush::on_servers(&self.flush(), progress),
+            RigExperiment::Freepages => freepages::on_servers(&self.freepages(), progress),
             RigExperiment::Overflow => server::overflow::run(&self.server_overflow(), progress),
             RigExperiment::Iobound => server::iobound::run(&self.server_iobound(), progress),
             RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
@@ -99,6 +102,7 @@ impl RigArgs {
             RigExperiment::Sessions => Ok(What::Sessions(self.server_sessions())),
             RigExperiment::Purge => Ok(What::Purge(self.purge())),
             RigExperiment::Flush => Ok(What::Flush(self.flush())),
+            RigExperiment::Freepages => Ok(What::Freepages(self.freepages())),
             RigExperiment::Overflow => {
                 Ok(What::Overflow { options: self.server_overflow(), any_pool: self.common.full })
             }
@@ -114,6 +118,7 @@ impl RigArgs {
             RigExperiment::Overflow => overflow::run(&self.overflow(), progress),
             RigExperiment::Purge => purge::run(&self.purge(), progress),
             RigExperiment::Flush => flush::run(&self.flush(), progress),
+            RigExperiment::Freepages => freepages::run(&self.freepages(), progress),
             RigExperiment::Sessions => sessions::run(&self.sessions(), progress),
             RigExperiment::Iobound => {
                 progress.step("looking for fio");
@@ -234,6 +239,17 @@ impl RigArgs {
                 vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
                 vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
             ),
+        }
+    }
+
+    fn freepages(&self) -> freepages::Options {
+        let mib = self.log_mib.first().copied().unwrap_or(self.sized(16, 16, 256));
+        freepages::Options {
+            plan: self.plan(self.sized(2, 4, 6), self.seconds(10.0, 20.0, 60.0)),
+            objects: self.sized(20_000, 50_000, 1_000_000),
+            sessions: 32,
+            log_bytes: mib * MIB,
+            dir: self.common.dir.clone(),
         }
     }
 

@@ -215,7 +215,7 @@ fn follows(turn: &Turn) -> bool {
 }
 
 /// The capacity of a server's redo log, in bytes.
-fn capacity(server: &Health, contender: Contender) -> Option<u64> {
+pub(crate) fn capacity(server: &Health, contender: Contender) -> Option<u64> {
     let bytes = match contender {
         Contender::Holdfast => server.variable("holdfast_log_file_size")?,
         Contender::MyRocks => return None,

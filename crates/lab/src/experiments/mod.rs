@@ -1,6 +1,7 @@
 //! The experiments.
 
 pub mod flush;
+pub mod freepages;
 pub mod iobound;
 pub mod overflow;
 pub mod purge;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
-use holdfast_lab::experiments::{flush, iobound, overflow, purge, sessions, soak};
+use holdfast_lab::experiments::{flush, freepages, iobound, overflow, purge, sessions, soak};
 use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::rig::fio::Fio;
@@ -45,6 +45,13 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         modelled: Some((Duration::from_micros(80), 10_000_000_000)),
         dir: dir.clone(),
     };
+    let freepages = freepages::Options {
+        plan: Plan { rounds: Rounds { least: 1, most: 1 }, turn: Duration::from_secs(2), ..plan.clone() },
+        objects: 6000,
+        sessions: 2,
+        log_bytes: 4 << 20,
+        dir: dir.clone(),
+    };
     let purge = purge::Options { plan, objects: 300, sessions: 2, pool_bytes: 32 << 20 };
     let sessions = sessions::Options { objects: 300, counts: vec![1, 3], turns: 2, turn: TURN, seed: SEED };
     // Nothing is fetched: a machine without fio uses the loop.
@@ -63,6 +70,7 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         overflow::run(&overflow, &mut progress).expect("overflow").0,
         purge::run(&purge, &mut progress).expect("purge").0,
         flush::run(&flush, &mut progress).expect("flush").0,
+        freepages::run(&freepages, &mut progress).expect("freepages").0,
         sessions::run(&sessions, &mut progress).expect("sessions").0,
         iobound::run(&iobound, &mut progress).expect("iobound").0,
         soak::run(&soak, &mut progress).expect("soak").0,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::side::{Running, Side};
 use super::{Findings, Place, Plan, engine_name};
 use crate::document::Document;
-use crate::experiments::{flush, purge};
+use crate::experiments::{flush, freepages, purge};
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::address::Address;
@@ -29,6 +29,8 @@ pub enum What {
     Purge(purge::Options),
     /// See [`flush`].
     Flush(flush::Options),
+    /// See [`freepages`].
+    Freepages(freepages::Options),
     /// See [`overflow`].
     Overflow {
         /// Its options; the rows follow from the server's cache.
@@ -47,6 +49,7 @@ impl What {
             What::Sessions(options) => &mut options.plan,
             What::Purge(options) => &mut options.plan,
             What::Flush(options) => &mut options.plan,
+            What::Freepages(options) => &mut options.plan,
             What::Overflow { options, .. } => &mut options.plan,
             What::Querycache(options) => &mut options.plan,
         }
@@ -59,6 +62,7 @@ impl What {
             What::Sessions(options) => options.workload.bytes(),
             What::Purge(options) => options.pool_bytes,
             What::Flush(options) => options.workload.bytes(),
+            What::Freepages(options) => options.pool_bytes(),
             What::Overflow { options, .. } => overflow::pool_for(options),
             What::Querycache(options) => querycache::pool_bytes(options),
         }
@@ -69,6 +73,7 @@ impl What {
     pub fn log_bytes(&self) -> Option<u64> {
         match self {
             What::Flush(options) => options.capacities.first().copied(),
+            What::Freepages(options) => Some(options.log_bytes),
             What::Sessions(_) | What::Purge(_) | What::Overflow { .. } | What::Querycache(_) => None,
         }
     }
@@ -78,7 +83,7 @@ impl What {
     pub fn query_cache_bytes(&self) -> Option<u64> {
         match self {
             What::Querycache(options) => Some(options.cache_bytes),
-            What::Sessions(_) | What::Purge(_) | What::Flush(_) | What::Overflow { .. } => None,
+            _ => None,
         }
     }
 
@@ -86,7 +91,7 @@ impl What {
     fn sides(&self, engine: String) -> Vec<String> {
         match self {
             What::Querycache(_) => querycache::SIDES.map(str::to_owned).to_vec(),
-            What::Sessions(_) | What::Purge(_) | What::Flush(_) | What::Overflow { .. } => vec![engine],
+            _ => vec![engine],
         }
     }
 }
@@ -142,6 +147,7 @@ fn measure(
         What::Sessions(options) => sessions::on_running_server(options, on_server, place, cache, &mut sides, progress)?,
         What::Purge(options) => purge::on_running_server(options, place, &mut sides, progress)?,
         What::Flush(options) => flush::on_running_server(options, on_server, place, &mut sides, progress)?,
+        What::Freepages(options) => freepages::on_running_server(options, on_server, place, &mut sides, progress)?,
         What::Overflow { options, any_pool } => {
             overflow::on_running_server(options, *any_pool, place, &mut sides, progress)?
         }
