@@ -614,13 +614,19 @@ uint64_t hf_cursor_changes(const hf_cursor *cursor);
    empty. If the load fails, the table is to be dropped. */
 hf_code hf_load_begin(const hf_table *table, hf_load **out);
 
+/* Begins to make a table anew: what is pushed becomes, with `hf_load_replace`, the table of this
+   name, with the same indexes and marks. No transaction writes to the table until the load ends;
+   it waits for those that do for so many milliseconds. Until it has replaced the table, that
+   stays as it was, whatever becomes of the load. */
+hf_code hf_load_begin_anew(const hf_table *table, uint64_t lock_wait_timeout_ms, hf_load **out);
+
 /* Takes an entry of an index. The first `prefix` bytes of its key, or all of them, have to be
    unique. For `head` see `hf_insert`. HF_DUPLICATE_KEY may come now, or later for an earlier
    entry. */
 hf_code hf_load_push(hf_load *load, uint32_t index, hf_slice key, size_t prefix, hf_slice value,
                      size_t head);
 
-/* Completes the table. */
+/* Completes the table. One that is made anew has yet to take its place. */
 hf_code hf_load_finish(hf_load *load);
 
 /* The entry that was refused with HF_DUPLICATE_KEY; HF_NOT_FOUND if none was. */
@@ -629,6 +635,12 @@ hf_code hf_load_duplicate(const hf_load *load, uint32_t *index, hf_slice *key, h
 /* Puts the row under `key` that was pushed to a load which has failed into `out`; HF_NOT_FOUND
    if there is none. The load cannot go on. */
 hf_code hf_load_row(hf_load *load, hf_slice key, hf_buffer *out);
+
+/* Has tables that `hf_load_begin_anew` began, and that are complete, take their places, all of
+   them or none, each with what is to be kept with it from now on. The caller is the only user of
+   the tables. Their handles have to be opened again. */
+hf_code hf_load_replace(const hf_database *database, hf_load *const *loads,
+                        const hf_slice *definitions, size_t count);
 
 /* Ends a load; without `hf_load_finish` before, the table stays empty. */
 hf_code hf_load_free(hf_load *load);

@@ -1,9 +1,11 @@
 //! Filling a new table, without undo.
 
+use std::time::Duration;
+
 use holdfast::raw::{NewValue, RawLoad};
 
-use crate::handle::{Slice, close, entry_points, exclusive, give, put, shared, take};
-use crate::{Buffer, Code, Table};
+use crate::handle::{Slice, array, close, entry_points, exclusive, give, put, shared, take};
+use crate::{Buffer, Code, Database, Table};
 
 /// A table that is being filled.
 pub struct Load(RawLoad);
@@ -17,6 +19,17 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Begins to make a table anew: what is pushed becomes, with `hf_load_replace`, the table of
+    /// this name, with the same indexes and marks. No transaction writes to the table until the
+    /// load ends; it waits for those that do for so many milliseconds. Until it has replaced the
+    /// table, that stays as it was, whatever becomes of the load.
+    fn hf_load_begin_anew(table: *const Table, lock_wait_timeout_ms: u64, out: *mut *mut Load) {
+        let wait = Duration::from_millis(lock_wait_timeout_ms);
+        let load = RawLoad::anew(&take!(shared(table))?.0, wait)?;
+        take!(give(out, Load(load)))?;
+        Ok(Code::Ok)
+    }
+
     /// Takes an entry of an index. The first `prefix` bytes of its key, or all of them, have to be
     /// unique. For `head` see `hf_insert`. [`Code::DuplicateKey`] may come now, or later for an
     /// earlier entry.
@@ -26,7 +39,7 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Completes the table.
+    /// Completes the table. One that is made anew has yet to take its place.
     fn hf_load_finish(load: *mut Load) {
         take!(exclusive(load))?.0.finish()?;
         Ok(Code::Ok)
@@ -46,6 +59,25 @@ entry_points! {
     fn hf_load_row(load: *mut Load, key: Slice, out: *mut Buffer) {
         let found = take!(exclusive(load))?.0.row(take!(key.bytes()), &mut take!(exclusive(out))?.0)?;
         Ok(if found { Code::Ok } else { Code::NotFound })
+    }
+
+    /// Has tables that `hf_load_begin_anew` began, and that are complete, take their places, all of
+    /// them or none, each with what is to be kept with it from now on. The caller is the only user
+    /// of the tables. Their handles have to be opened again.
+    fn hf_load_replace(
+        database: *const Database,
+        loads: *const *mut Load,
+        definitions: *const Slice,
+        count: usize,
+    ) {
+        let (handles, definitions) = (take!(array(loads, count)), take!(array(definitions, count)));
+        let (mut changes, mut kept) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        for (&handle, definition) in handles.iter().zip(definitions) {
+            changes.push(&mut take!(exclusive(handle))?.0);
+            kept.push(take!(definition.bytes()));
+        }
+        take!(shared(database))?.0.replace_by(&mut changes, &kept)?;
+        Ok(Code::Ok)
     }
 
     /// Ends a load; without `hf_load_finish` before, the table stays empty.

@@ -8,55 +8,13 @@
    meanwhile note what that does to the entries, and the engine has the notes in the end. */
 
 #include "alter.h"
+#include "rows.h"
 #include "plugin/errors.h"
 #include "handler/ha_holdfast.h"
 
 using namespace holdfast;
 
 namespace {
-
-/* All rows of a table as they are now, in a transaction of its own. */
-class Rows
-{
-public:
-  ~Rows()
-  {
-    hf_cursor_close(cursor);
-    hf_transaction_free(transaction);
-    hf_buffer_free(row);
-  }
-
-  hf_code open(const hf_table *from, bool heads)
-  {
-    table= from;
-    hf_transaction_options options;
-    options.struct_size= sizeof(options);
-    options.isolation= HF_ISOLATION_REPEATABLE_READ;
-    options.snapshot_isolation= false;
-    options.read_only= true;
-    hf_code code= hf_begin(database, &options, &transaction);
-    if (code == HF_OK)
-      code= hf_cursor_open(table, 0, &cursor);
-    if (code == HF_OK)
-      code= hf_buffer_new(&row);
-    hf_seek all= {slice("", 0), slice("", 0), true, true, false, false, true, heads, false, HF_LOCK_NONE};
-    return code == HF_OK ? hf_cursor_seek(cursor, transaction, &all) : code;
-  }
-
-  hf_code next(hf_slice *key, hf_slice *value) { return hf_cursor_next(cursor, key, value); }
-
-  hf_code get(const Bytes &key, hf_slice *value)
-  {
-    hf_code code= hf_get(transaction, table, 0, slice(key), HF_LOCK_NONE, false, false, row);
-    return code == HF_OK ? hf_buffer_bytes(row, value) : code;
-  }
-
-private:
-  const hf_table *table= nullptr;
-  hf_transaction *transaction= nullptr;
-  hf_cursor *cursor= nullptr;
-  hf_buffer *row= nullptr;
-};
 
 /* While it lives, only those columns of `table` are to be read that entries of the new indexes are made of. */
 class Only_columns_of
@@ -113,7 +71,9 @@ void Altered::give_up()
 {
   share->set_being_added(nullptr);
   hf_alter_free(alter);
+  hf_load_free(anew);
   alter= nullptr;
+  anew= nullptr;
 }
 
 bool Altered::say_duplicate(hf_code code, TABLE *table, TABLE *altered)
@@ -176,11 +136,8 @@ int ha_holdfast::note_change(const uchar *before, const uchar *after)
   return fail(code);
 }
 
-bool ha_holdfast::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
+bool ha_holdfast::fill_indexes(Altered *ctx, TABLE *altered)
 {
-  Altered *ctx= static_cast<Altered *>(info->handler_ctx);
-  if (!ctx->added)
-    return false;
   Only_columns_of only(table, altered, *ctx->added);
   Rows rows;
   hf_code code= rows.open(share->table(), share->layout.heads_do(table));

@@ -4,8 +4,8 @@
    This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
    License as published by the Free Software Foundation; version 2 of the License. */
 
-/* ALTER TABLE without copying: changes of the definition that mean nothing to what is stored, columns that come, go and move, and
-   indexes that come and go. The new version of the definition is kept in the engine's catalog, so that after a crash the server knows which of two it has. */
+/* ALTER TABLE without copying: changes of the definition that mean nothing to what is stored, columns that come, go and move,
+   indexes that come and go, and tables that are made anew as they are. The new version of the definition is kept in the engine's catalog, so that after a crash the server knows which of two it has. */
 
 #include "alter.h"
 #include "definition.h"
@@ -248,12 +248,6 @@ bool misses_index(const TABLE *table, const TABLE *altered, const std::vector<st
   return true;
 }
 
-/* Whether the statement says which number the next row gets. */
-bool sets_auto_increment(const Alter_inplace_info *info)
-{
-  return info->create_info->used_fields & HA_CREATE_USED_AUTO;
-}
-
 } // namespace
 
 /* A longer VARCHAR: a row has lengths of its own. Keys are made for a length, as may be what tells partitions apart. */
@@ -279,6 +273,8 @@ bool ha_holdfast::can_set_auto_increment(ulonglong value) const
 enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
   alter_table_operations all= info->handler_flags;
+  if (makes_anew(info))
+    return can_make_anew(info) ? HA_ALTER_INPLACE_COPY_LOCK : HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (all & ALTER_VIRTUAL_GCOL_EXPR)
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   uint used= info->create_info->used_fields;
@@ -358,12 +354,22 @@ bool ha_holdfast::prepare_references(TABLE *altered, const Alter_inplace_info *i
   return alter_failed(check_references(ha_thd(), ctx->references, altered));
 }
 
+bool ha_holdfast::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
+{
+  Altered *ctx= static_cast<Altered *>(info->handler_ctx);
+  if (ctx->anew)
+    return fill_anew(ctx);
+  return ctx->added && fill_indexes(ctx, altered);
+}
+
 bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
   Altered *ctx= new (ha_thd()->mem_root) Altered(name, share);
   info->handler_ctx= ctx;
   if (!ctx || prepare_references(altered, info, ctx))
     return true;
+  if (makes_anew(info))
+    return alter_failed(fail(hf_load_begin_anew(share->table(), definition_wait_limit_ms(ha_thd()), &ctx->anew)));
   if (!(info->handler_flags & CHANGED_CATALOG))
     return false;
   std::vector<hf_index_spec> specs;
@@ -417,7 +423,8 @@ hf_code altered_definition(const Altered *ctx, const TABLE *altered, alter_table
   // What ANALYZE counted was of other indexes.
   if (changes & CHANGED_INDEXES)
     definition->statistics.clear();
-  if (changes & CHANGED_COLUMNS)
+  // All rows of a table that was made anew are of the layout that it has.
+  if (changes & (CHANGED_COLUMNS | ALTER_RECREATE_TABLE))
     definition->history= ctx->history;
   definition->references= ctx->references;
   return HF_OK;
@@ -454,6 +461,26 @@ hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *alt
   }
   return hf_alter_commit(database, alters.data(), alters.size(), others.all(), others.count(),
                          definition_wait_limit_ms(current_thd));
+}
+
+/* Puts tables that were made anew in their places, all at once. */
+hf_code replace_tables(inplace_alter_handler_ctx *const *tables, const TABLE *altered)
+{
+  std::vector<hf_load *> loads;
+  std::vector<std::string> definitions;
+  std::vector<hf_slice> slices;
+  for (; *tables; tables++)
+  {
+    const Altered *ctx= static_cast<const Altered *>(*tables);
+    Definition definition;
+    if (hf_code code= altered_definition(ctx, altered, ALTER_RECREATE_TABLE, &definition); code != HF_OK)
+      return code;
+    loads.push_back(ctx->anew);
+    definitions.push_back(definition.bytes());
+  }
+  for (const std::string &definition : definitions)
+    slices.push_back(slice(definition));
+  return hf_load_replace(database, loads.data(), slices.data(), loads.size());
 }
 
 /* What changes is known to the server alone, and which version of the definition it is. */
@@ -496,7 +523,9 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   // no harm.
   if (sets_auto_increment(info))
     code= hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, info->create_info->auto_increment_value, 0);
-  if (code == HF_OK && info->handler_flags & CHANGED_CATALOG)
+  if (code == HF_OK && makes_anew(info))
+    code= replace_tables(tables, altered);
+  else if (code == HF_OK && info->handler_flags & CHANGED_CATALOG)
     code= commit_tables(tables, altered, info->handler_flags);
   else
   {

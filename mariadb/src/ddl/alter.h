@@ -45,7 +45,11 @@ struct Altered : public inplace_alter_handler_ctx
   Altered(const std::string &name, Share *share) : name(name), share(share) {}
 
   /* By then what the table was may be closed, and `share` with it. */
-  ~Altered() override { hf_alter_free(alter); }
+  ~Altered() override
+  {
+    hf_alter_free(alter);
+    hf_load_free(anew);
+  }
 
   /* The table stays as it was. */
   void give_up();
@@ -56,12 +60,25 @@ struct Altered : public inplace_alter_handler_ctx
   const std::string name;
   Share *const share;
   hf_alter *alter= nullptr;                 // if indexes change
+  hf_load *anew= nullptr;                   // if the table is made anew
   std::shared_ptr<const New_indexes> added; // if there are any
   std::vector<hf_index_source> indexes;     // where the altered table's secondary indexes come from
   Row_history history;                      // of the altered table's rows, if columns change
   References references;                    // that it is to have
   std::map<std::string, References> others; // those of other tables, if its columns get other names
 };
+
+/* Whether the rows are to be written again, with nothing else. */
+inline bool makes_anew(const Alter_inplace_info *info)
+{
+  return info->handler_flags & ALTER_RECREATE_TABLE;
+}
+
+/* Whether the statement says which number the next row gets. */
+inline bool sets_auto_increment(const Alter_inplace_info *info)
+{
+  return info->create_info->used_fields & HA_CREATE_USED_AUTO;
+}
 
 } // namespace holdfast
 

@@ -57,16 +57,16 @@ int ha_holdfast::end_copy()
   if (!is_loading)
     return 0;
   is_loading= false;
-  return load_failed(hf_load_finish(load));
+  return load_failed(load, hf_load_finish(load));
 }
 
 /* What the server is to be told of a load. If a key is there twice, the record becomes the row that came second, for the
    message. */
-int ha_holdfast::load_failed(hf_code code)
+int ha_holdfast::load_failed(hf_load *failed, hf_code code)
 {
   uint32_t index;
   hf_slice key, value;
-  if (code != HF_DUPLICATE_KEY || hf_load_duplicate(load, &index, &key, &value) != HF_OK)
+  if (code != HF_DUPLICATE_KEY || hf_load_duplicate(failed, &index, &key, &value) != HF_OK)
     return fail(code);
   int error= fail(code);
   uchar *record= table->record[0];
@@ -79,7 +79,7 @@ int ha_holdfast::load_failed(hf_code code)
       return share->layout.decode(table, record, value.data, value.len, true) == Row_layout::DECODED ? error : damaged();
     size_t prefix;
     // The entry may have less than the columns of its key.
-    if (!find_row_key(key, value, &row_key, &prefix) || hf_load_row(load, slice(row_key), row) != HF_OK)
+    if (!find_row_key(key, value, &row_key, &prefix) || hf_load_row(failed, slice(row_key), row) != HF_OK)
       return damaged();
     hf_slice bytes;
     hf_buffer_bytes(row, &bytes);
@@ -88,10 +88,10 @@ int ha_holdfast::load_failed(hf_code code)
   return error;
 }
 
-/* Hands the row and its entries to the load. */
-int ha_holdfast::load_entries(const uchar *record)
+/* Hands the row and its entries to a load. */
+int ha_holdfast::load_entries(hf_load *to, const uchar *record)
 {
-  hf_code code= hf_load_push(load, 0, slice(new_row_key), new_row_key.size(), slice(row_bytes), row_head);
+  hf_code code= hf_load_push(to, 0, slice(new_row_key), new_row_key.size(), slice(row_bytes), row_head);
   for (uint key_no= 0; code == HF_OK && key_no < table->s->keys; key_no++)
   {
     if (key_no == share->primary_key)
@@ -100,7 +100,7 @@ int ha_holdfast::load_entries(const uchar *record)
     make_entry(share->keys[key_no], record, new_row_key, &key_a, &rest_a, &prefix);
     if (!is_unique_in(key_no, record))
       prefix= key_a.size();
-    code= hf_load_push(load, index_no_of(key_no), slice(key_a), prefix, slice(rest_a), 0);
+    code= hf_load_push(to, index_no_of(key_no), slice(key_a), prefix, slice(rest_a), 0);
   }
-  return load_failed(code);
+  return load_failed(to, code);
 }

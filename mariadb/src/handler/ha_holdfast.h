@@ -178,17 +178,20 @@ private:
   int take_row_id();
   int take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info, holdfast::References *out);
   bool can_set_auto_increment(ulonglong value) const;
+  bool can_make_anew(const Alter_inplace_info *info) const;
   bool alter_failed(int error);
   bool prepare_references(TABLE *altered, const Alter_inplace_info *info, holdfast::Altered *ctx);
   hf_code add_entries(const holdfast::Altered *ctx);
+  bool fill_indexes(holdfast::Altered *ctx, TABLE *altered);
+  bool fill_anew(const holdfast::Altered *ctx);
   int note_change(const uchar *before, const uchar *after);
   void make_entry(const holdfast::Index_key &index, const uchar *record, const holdfast::Bytes &row,
                   holdfast::Bytes *key, holdfast::Bytes *rest, size_t *prefix);
   int insert_entry(uint key_no, const uchar *record, const holdfast::Bytes &row);
   int insert_row();
   int insert_entries(const uchar *record);
-  int load_entries(const uchar *record);
-  int load_failed(hf_code code);
+  int load_entries(hf_load *to, const uchar *record);
+  int load_failed(hf_load *failed, hf_code code);
   bool can_load() const;
   int begin_copy();
   int end_copy();

@@ -147,7 +147,7 @@ int ha_holdfast::write_row(const uchar *record)
   {
     error= check_links(nullptr, record, UINT_MAX);
     if (!error)
-      error= load_entries(record);
+      error= load_entries(load, record);
   }
   else
   {

@@ -242,6 +242,34 @@ static void an_index_is_added(const hf_database *database, hf_table **table)
   OK(hf_table_open(database, text("t"), table));
 }
 
+static void a_table_is_made_anew(const hf_database *database, hf_table **table)
+{
+  hf_load *load= NULL;
+  hf_slice definition= text("definition");
+  OK(hf_load_begin_anew(*table, WAIT_MS, &load));
+  OK(hf_load_push(load, 0, text("1"), 1, text("one"), 0));
+  CHECK(hf_load_replace(database, &load, &definition, 1) == HF_INVALID);
+  OK(hf_load_finish(load));
+  OK(hf_load_free(load));
+  OK(hf_load_begin_anew(*table, WAIT_MS, &load));
+  OK(hf_load_push(load, 0, text("1"), 1, text("one"), 0));
+  OK(hf_load_push(load, 0, text("2"), 1, text("two"), 0));
+  OK(hf_load_push(load, 1, text("a1"), 2, text("\1"), 0));
+  OK(hf_load_push(load, 1, text("b2"), 2, text("\1"), 0));
+  OK(hf_load_push(load, 2, text("a1"), 2, text("\1"), 0));
+  OK(hf_load_push(load, 2, text("b2"), 2, text("\1"), 0));
+  OK(hf_load_finish(load));
+  OK(hf_table_close(*table));
+  OK(hf_load_replace(database, &load, &definition, 1));
+  OK(hf_load_free(load));
+  OK(hf_table_open(database, text("t"), table));
+  uint64_t number= 0;
+  OK(hf_table_rows(*table, 0, &number));
+  CHECK(number == 2);
+  OK(hf_mark_get(*table, HF_MARK_AUTO_INCREMENT, &number));
+  CHECK(number == 100);
+}
+
 static void count_xid(void *context, hf_slice xid)
 {
   CHECK(is(xid, "xid"));
@@ -291,6 +319,7 @@ int main(int count, char **arguments)
   tables_are_described(database, table);
   every_listing_is_read(database);
   an_index_is_added(database, &table);
+  a_table_is_made_anew(database, &table);
   a_transaction_is_prepared(database, table);
   a_backup_is_made(database, path);
   OK(hf_table_close(table));

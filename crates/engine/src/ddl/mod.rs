@@ -3,4 +3,5 @@
 pub(crate) mod alter;
 pub(crate) mod delta;
 pub(crate) mod load;
+pub(crate) mod replace;
 pub(crate) mod tables;

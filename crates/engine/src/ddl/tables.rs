@@ -30,9 +30,6 @@
 //! the session that drops it, and goes on. What that has changed there is forgotten with the table,
 //! by a rollback, too.
 //!
-//! **Truncate.** As a create and a drop whose last steps are one: the transaction that enters the
-//! new, empty table under the name takes the old one out.
-//!
 //! **A file goes only when no catalog can name it any more**: not after a commit that could not be
 //! made durable, since whether it took place is for the next open to find out. The database has
 //! stopped by then; the open removes the files that its catalog does not know.
@@ -72,6 +69,11 @@ fn durability_for(table: &TableHandle) -> FlushAtCommit {
     durability_of(table.store.file.lifetime)
 }
 
+pub(super) fn durability_for_all(tables: &[Arc<TableHandle>]) -> FlushAtCommit {
+    let lasting = tables.iter().any(|table| table.store.file.lifetime == Lifetime::Lasting);
+    durability_of(if lasting { Lifetime::Lasting } else { Lifetime::Temporary })
+}
+
 /// Longest name of a table, in bytes: with a letter before it, it is a key of the catalog, also in
 /// pages of the smallest size.
 const TABLE_NAME_MAX: usize = holdfast_base::limits::key_len_max(holdfast_base::limits::PAGE_SIZE_MIN) - 1;
@@ -80,7 +82,7 @@ const TABLE_NAME_MAX: usize = holdfast_base::limits::key_len_max(holdfast_base::
 const INDEX_NAME_MAX: usize = 255;
 
 /// What a new table is made of.
-struct Plan {
+pub(super) struct Plan {
     name: String,
     key_type: String,
     value_type: String,
@@ -100,7 +102,7 @@ impl Plan {
     }
 
     /// One that is like a table that there is.
-    fn like(table: &TableHandle) -> Plan {
+    pub(super) fn like(table: &TableHandle) -> Plan {
         let record = &table.record;
         Plan {
             name: table.name.clone(),
@@ -203,27 +205,58 @@ fn create(
 
 /// What comes of entering a table in the catalog. An error beside the table says that it is there,
 /// but that its commit could not be made durable.
-type Entered = (Arc<TableHandle>, Result<()>);
+pub(super) type Entered = (Arc<TableHandle>, Result<()>);
+
+/// The file of a table, with its trees, that no catalog has yet. Dropped without
+/// [`Made::keep`], it is removed.
+pub(super) struct Made<'i> {
+    instance: &'i Instance,
+    pub space: Arc<SpaceFile>,
+    pub record: TableRecord,
+    is_kept: bool,
+}
+
+impl Made<'_> {
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for Made<'_> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            remove_file(self.instance, &self.space);
+        }
+    }
+}
+
+/// The next open removes a file that stays.
+fn remove_file(instance: &Instance, space: &SpaceFile) {
+    let _ = space.close(true).and_then(|()| instance.disk.remove(&file_name(space.id())));
+}
+
+/// Makes the file of a table, and its empty trees.
+pub(super) fn make<'i>(instance: &'i Instance, plan: &Plan) -> Result<Made<'i>> {
+    let ids = take_ids(instance, plan)?;
+    let id = SpaceId(ids.space);
+    let (store, disk, uuid) = (&instance.store, &*instance.disk, instance.meta.uuid);
+    let space = SpaceFile::create_for(plan.lifetime, store, disk, id, &file_name(id), uuid)?;
+    let planted = plant(instance, &space, plan, ids).inspect_err(|_| remove_file(instance, &space));
+    Ok(Made { instance, record: planted?, space, is_kept: false })
+}
 
 /// Makes the file of a table and what is in it; `enter` makes it known.
-fn build(
+pub(super) fn build(
     instance: &Instance,
     plan: &Plan,
     fill: impl FnOnce(&Arc<SpaceFile>, &TableRecord) -> Result<u64>,
     enter: impl FnOnce(&Arc<SpaceFile>, TableRecord, u64) -> Result<Entered>,
 ) -> Result<Arc<TableHandle>> {
-    let ids = take_ids(instance, plan)?;
-    let id = SpaceId(ids.space);
-    let (store, disk, uuid) = (&instance.store, &*instance.disk, instance.meta.uuid);
-    let space = SpaceFile::create_for(plan.lifetime, store, disk, id, &file_name(id), uuid)?;
+    let made = make(instance, plan)?;
     // Rows are loaded while others may change definitions.
-    let planted = plant(instance, &space, plan, ids).and_then(|record| Ok((fill(&space, &record)?, record)));
-    let entered = planted.and_then(|(rows, record)| enter(&space, record, rows));
-    if entered.is_err() {
-        // What counts is the first error; the next open removes a file that stays.
-        let _ = space.close(true).and_then(|()| instance.disk.remove(&file_name(id)));
-    }
-    let (table, added) = entered?;
+    let rows = fill(&made.space, &made.record)?;
+    let (table, added) = enter(&made.space, made.record.clone(), rows)?;
+    made.keep();
     added.map(|()| table)
 }
 
@@ -277,7 +310,7 @@ fn enter(instance: &Instance, plan: &Plan, space: &Arc<SpaceFile>, record: Table
 
 /// The handle of a table that the catalog has got. It cannot fail: the table's file stays from here
 /// on.
-fn open_new(
+pub(super) fn open_new(
     instance: &Instance,
     plan: &Plan,
     space: &Arc<SpaceFile>,
@@ -372,7 +405,7 @@ pub(crate) fn check_unprepared(instance: &Instance, name: &str) -> Result<()> {
 
 /// Says in the file of a table that the catalog has got that it may not go any more. That of a
 /// temporary one may: a crash ends the table.
-fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
+pub(super) fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
     if lifetime == Lifetime::Lasting {
         // If this fails, the next open does it.
         let _ = table_file::set_may_go(space, false);
@@ -382,7 +415,7 @@ fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
 /// Marks a table's file as one that an open may remove when the catalog does not know it. A damaged
 /// file is not marked: after a crash in the middle of a drop it stays, because nothing says whose
 /// it is.
-fn let_file_go(instance: &Instance, table: &TableHandle) -> Result<()> {
+pub(super) fn let_file_go(instance: &Instance, table: &TableHandle) -> Result<()> {
     if table.store.file.lifetime == Lifetime::Temporary {
         // It has said so since it was created.
         return instance.check();
@@ -393,12 +426,17 @@ fn let_file_go(instance: &Instance, table: &TableHandle) -> Result<()> {
     }
 }
 
-/// Releases a table that the catalog does not have any more.
-fn let_go(instance: &Instance, table: &TableHandle) {
+/// Releases a table that the catalog does not have, or not any more.
+pub(super) fn let_go(instance: &Instance, table: &TableHandle) {
+    forget(instance, table);
+    table.store.file.set_dropped();
+}
+
+/// Has purge and rollback pass over the table's indexes.
+pub(super) fn forget(instance: &Instance, table: &TableHandle) {
     for id in table.record.index_ids() {
         instance.txns.forget(id);
     }
-    table.store.file.set_dropped();
 }
 
 pub(crate) fn drop_table(instance: &Instance, name: &str, wait: Duration) -> Result<()> {
@@ -429,50 +467,6 @@ pub(crate) fn drop_temporary_tables(instance: &Instance) -> Result<()> {
     names.iter().try_for_each(|name| drop_table(instance, name, Duration::ZERO).or_else(|_| instance.check()))
 }
 
-pub(crate) fn truncate_table(instance: &Instance, name: &str, wait: Duration) -> Result<()> {
-    instance.check_writable()?;
-    let table = find(instance, name)?;
-    table.check_record()?;
-    let plan = Plan::like(&table);
-    let enter = |space: &_, record, _| {
-        let _closed = keep_writers_out(instance, &table, wait)?;
-        replace(instance, &plan, &table, space, record)
-    };
-    build(instance, &plan, |_, _| Ok(0), enter).map(drop)
-}
-
-/// Puts a new table in the place of `old`, whose writers are kept out.
-fn replace(
-    instance: &Instance,
-    plan: &Plan,
-    old: &Arc<TableHandle>,
-    space: &Arc<SpaceFile>,
-    mut record: TableRecord,
-) -> Result<Entered> {
-    let _ddl = instance.ddl.lock();
-    // It may have been dropped, renamed or replaced while the new file was made.
-    if !instance.schema().get(&plan.name).is_some_and(|now| Arc::ptr_eq(now, old)) {
-        return Err(Error::TableNotFound(plan.name.clone()));
-    }
-    let_file_go(instance, old)?;
-    record.version = old.record.version + 1;
-    let replaced = instance.catalog.replace(&instance.txns, &plan.name, &record, durability_of(plan.lifetime));
-    if let Err(error) = &replaced
-        && !instance.catalog.has(&instance.txns, &plan.name, &record).unwrap_or(true)
-    {
-        return Err(error.clone());
-    }
-    // If that is not durable, only the next open knows which of the two files is the table's.
-    if replaced.is_ok() {
-        let_go(instance, old);
-    }
-    keep_file(plan.lifetime, space);
-    let table = open_new(instance, plan, space, record, 0);
-    table.store.learn_specs(old.store.specs());
-    instance.publish(Some(&plan.name), Some(Arc::clone(&table)));
-    Ok((table, replaced))
-}
-
 /// The bytes that a layer above keeps with tables, by their names.
 pub(crate) type OptionsOf<'a> = [(&'a str, &'a [u8])];
 
@@ -498,9 +492,7 @@ pub(crate) fn set_options(instance: &Instance, options: &OptionsOf<'_>) -> Resul
     instance.check_writable()?;
     let _ddl = instance.ddl.lock();
     let changed = with_options(instance, options)?;
-    let lasting = changed.iter().any(|table| table.store.file.lifetime == Lifetime::Lasting);
-    let lifetime = if lasting { Lifetime::Lasting } else { Lifetime::Temporary };
-    instance.catalog.replace_each(&instance.txns, &named(&changed), durability_of(lifetime))?;
+    instance.catalog.replace_each(&instance.txns, &named(&changed), durability_for_all(&changed))?;
     changed.into_iter().for_each(|table| instance.publish(None, Some(table)));
     Ok(())
 }

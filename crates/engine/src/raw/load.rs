@@ -10,16 +10,22 @@
 //!
 //! Nothing is visible before [`RawLoad::finish`].
 //!
+//! A table can be made anew, too ([`RawLoad::anew`]): the load fills one that no catalog has, which
+//! takes the place of the other when [`RawDatabase::replace_by`] says so.
+//!
 //! [`Filling`]: crate::schema::filling::Filling
 
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use holdfast_pool::AccessKind;
 use holdfast_txn::{NewValue, SuspendedLoader, TableIndex, TxnOptions};
 
-use super::RawTable;
+use super::marks::Marks;
+use super::{MARKS, RawDatabase, RawTable};
+use crate::ddl::replace::{self, Anew};
 use crate::instance::Instance;
 use crate::schema::filling::Filling;
 use crate::schema::store;
@@ -131,6 +137,15 @@ pub struct RawLoad {
     /// [`COLLECT_BYTES`]; tests have less.
     collect_bytes: usize,
     duplicate: Option<Duplicate>,
+    /// If it fills a table that is to take the place of another one.
+    anew: Option<Renewal>,
+}
+
+/// A table that is made anew.
+struct Renewal {
+    table: Anew,
+    /// The numbers that the table has counted up.
+    marks: Arc<Marks>,
 }
 
 impl RawLoad {
@@ -141,6 +156,23 @@ impl RawLoad {
     pub fn new(table: &RawTable) -> Result<RawLoad> {
         let store = &table.handle.store;
         RawLoad::of(&table.instance, store.indexes()?, &store.file, true)
+    }
+
+    /// Begins to make `table` anew: what is pushed becomes, with [`RawDatabase::replace_by`], the
+    /// table of this name, with the same indexes and marks. No transaction writes to the table
+    /// until the load ends; it waits for `wait` for those that do. Dropped before that, the load
+    /// leaves the table as it was, as does a crash.
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`] if a transaction that has not ended has changed the table;
+    /// [`Error::TableNotFound`] if it is not the one of this name any more; those of creating a
+    /// table.
+    pub fn anew(table: &RawTable, wait: Duration) -> Result<RawLoad> {
+        let renewed = replace::begin_anew(&table.instance, table.name(), &table.handle.store, wait)?;
+        let store = Arc::clone(renewed.store());
+        let mut load = RawLoad::of(&table.instance, store.indexes()?, &store.file, true)?;
+        load.anew = Some(Renewal { table: renewed, marks: Arc::clone(&table.marks) });
+        Ok(load)
     }
 
     /// Begins to fill `indexes` of a table, which are empty and known to the caller alone; the
@@ -163,7 +195,7 @@ impl RawLoad {
         // They are known to be empty.
         let filling = if has_rows { Some(Filling::begin(&file, indexes.to_vec())?) } else { None };
         let (indexes, collect_bytes, duplicate) = (loads, COLLECT_BYTES, None);
-        Ok(RawLoad { instance, indexes, file, _building: building, filling, collect_bytes, duplicate })
+        Ok(RawLoad { instance, indexes, file, _building: building, filling, collect_bytes, duplicate, anew: None })
     }
 
     /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or
@@ -250,6 +282,43 @@ impl RawLoad {
             }
         }
         Ok(())
+    }
+}
+
+impl Renewal {
+    /// Gives the new table the marks of the old one.
+    fn take_over_marks(&self, instance: &Instance) -> Result<()> {
+        let access = instance.pool().access(AccessKind::Point);
+        let space = self.table.store().space()?;
+        (0..MARKS).try_for_each(|which| space.set_mark(which, self.marks.next(which), &access).map(drop))
+    }
+}
+
+impl RawDatabase {
+    /// Puts tables that [`RawLoad::anew`] began and [`RawLoad::finish`] completed in the places of
+    /// those that they were made from, all of them or none, with these options. The tables must not
+    /// be in use: handles that are open see the old ones.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if a load is none of these; [`Error::TableNotFound`] if a table
+    /// has got another name; those of the log.
+    pub fn replace_by(&self, loads: &mut [&mut RawLoad], options: &[&[u8]]) -> Result<()> {
+        let instance = self.instance();
+        let mut tables = Vec::new();
+        for (load, options) in loads.iter_mut().zip(options) {
+            let is_complete = load.filling.is_none();
+            let anew = load.anew.as_mut().filter(|_| is_complete);
+            let anew = anew.ok_or_else(|| Error::invalid("no table was made anew"))?;
+            anew.take_over_marks(instance)?;
+            tables.push((&mut anew.table, *options));
+        }
+        let old: Vec<_> = tables.iter().map(|(table, _)| table.old_space()).collect();
+        let (is_done, result) = replace::replace_by(instance, tables);
+        if is_done {
+            let mut marks = self.marks.lock();
+            old.iter().for_each(|space| drop(marks.remove(&space.0)));
+        }
+        result
     }
 }
 

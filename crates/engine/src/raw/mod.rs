@@ -132,7 +132,7 @@ impl RawDatabase {
     /// As [`Database::create_table`] and [`Database::drop_table`].
     pub fn truncate_table(&self, name: &str, wait: Duration) -> Result<()> {
         let id = self.instance().schema().get(name).map(|table| table.record.space.0);
-        crate::ddl::tables::truncate_table(self.instance(), name, wait)?;
+        crate::ddl::replace::truncate_table(self.instance(), name, wait)?;
         if let Some(id) = id {
             self.marks.lock().remove(&id);
         }

@@ -166,17 +166,6 @@ impl Catalog {
         self.change(txns, durability, |txn| txn.delete(&self.index, &table_key(name), None).map(drop))
     }
 
-    /// Replaces the record of a table.
-    pub(crate) fn replace(
-        &self,
-        txns: &Arc<TxnSystem>,
-        name: &str,
-        record: &TableRecord,
-        durability: FlushAtCommit,
-    ) -> Result<()> {
-        self.change(txns, durability, |txn| self.put(txn, name, record))
-    }
-
     /// Replaces the records of several tables.
     pub(crate) fn replace_each(
         &self,
