@@ -28,7 +28,7 @@ struct Spoken {
     without_autocommit: bool,
     /// What its transaction has carried out.
     done: Vec<String>,
-    /// A part of its transaction was rolled back.
+    /// Changes of rows that were there may have been rolled back, and the transaction goes on.
     is_partly_undone: bool,
     /// The search of its HANDLER has found nothing, after so many changes.
     missed_after: Option<u64>,
@@ -98,7 +98,7 @@ impl Meanings {
         if defines || !is_long {
             spoken.is_over();
         } else if !success {
-            spoken.is_partly_undone = true;
+            spoken.is_partly_undone |= spoken.done.last().is_some_and(|sql| changes_what_is_there(sql));
         }
     }
 
@@ -200,6 +200,12 @@ impl Meanings {
     }
 }
 
+/// Whether the statement may change rows that were there before it.
+fn changes_what_is_there(sql: &str) -> bool {
+    ["UPDATE", "DELETE", "REPLACE"].iter().any(|verb| sql.starts_with(verb))
+        || sql.contains(" ON DUPLICATE KEY UPDATE ")
+}
+
 /// The text as a literal.
 pub fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
@@ -241,6 +247,21 @@ mod tests {
         let at_once = format!("SET STATEMENT sql_mode = '' FOR EXECUTE IMMEDIATE {} USING 1, 23", quoted(text));
         assert_eq!(meanings.of(&say(&at_once)).sql, meant);
         assert_eq!(meanings.of(&say("EXECUTE q")).sql, "EXECUTE q");
+    }
+
+    #[test]
+    fn an_insert_that_is_refused_undoes_no_change_of_another_row() {
+        let ended = |sql: &str, success| {
+            let mut meanings = Meanings::new(2);
+            meanings.ended(&say("BEGIN"), true);
+            meanings.said(&say(sql));
+            meanings.ended(&say(sql), success);
+            meanings.others_are_partly_undone(1)
+        };
+        assert!(!ended("INSERT INTO t VALUES (1)", false));
+        assert!(!ended("UPDATE t SET a = 1", true));
+        assert!(ended("UPDATE t SET a = 1", false));
+        assert!(ended("INSERT INTO t VALUES (1) ON DUPLICATE KEY UPDATE a = 1", false));
     }
 
     #[test]

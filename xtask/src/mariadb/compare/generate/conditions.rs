@@ -23,7 +23,7 @@ pub fn condition(table: &Table, alias: &str, rng: &mut Rng) -> String {
 }
 
 /// A condition on one column.
-fn of_column(column: &Column, alias: &str, rng: &mut Rng) -> String {
+pub fn of_column(column: &Column, alias: &str, rng: &mut Rng) -> String {
     let name = format!("{alias}{}", column.name);
     let value = |rng: &mut Rng| column.kind.literal(rng);
     match rng.below(20) {

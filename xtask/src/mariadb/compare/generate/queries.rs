@@ -2,10 +2,10 @@
 
 use holdfast_workload::rng::Rng;
 
-use super::conditions::{condition, filter, link};
+use super::conditions::{condition, filter, link, of_column};
 use super::dice::Dice;
 use super::kinds::Kind;
-use super::schema::{Column, Schema, Table};
+use super::schema::{Column, Part, Schema, Table};
 
 /// A query; true if the order of its rows is certain.
 pub type Query = (String, bool);
@@ -14,7 +14,8 @@ pub type Query = (String, bool);
 pub fn query(schema: &Schema, session: usize, rng: &mut Rng) -> Option<Query> {
     let table = schema.table(session, rng)?;
     Some(match rng.below(100) {
-        0..=44 => plain(table, rng),
+        0..=34 => plain(table, rng),
+        35..=44 => along_key(table, rng).unwrap_or_else(|| plain(table, rng)),
         45..=59 => join(table, schema.table(session, rng)?, rng),
         60..=74 => groups(table, rng),
         75..=87 => nested(table, schema.table(session, rng)?, rng),
@@ -61,6 +62,36 @@ fn plain(table: &Table, rng: &mut Rng) -> Query {
         _ => "",
     };
     (format!("SELECT {what} FROM {}{hint}{filter}{ending}{lock}", table.name), ordered)
+}
+
+/// What an index has without the rows, in its order or against it. Rows that the order does not
+/// tell apart look the same.
+fn along_key(table: &Table, rng: &mut Rng) -> Option<Query> {
+    let indexes = table.indexes();
+    let (name, parts) = if indexes.is_empty() { return None } else { *rng.one_of(&indexes) };
+    let whole = |part: &&Part| part.prefix.is_none() && table.named(&part.column).is_some();
+    let exact = |part: &&Part| whole(part) && table.named(&part.column).is_some_and(|column| column.kind.is_exact());
+    let (shown, ordered): (Vec<&Part>, bool) = match parts.iter().take_while(exact).collect::<Vec<_>>() {
+        leading if leading.is_empty() => (parts.iter().filter(whole).collect(), false),
+        leading => (leading[..1 + rng.below(leading.len() as u64) as usize].to_vec(), true),
+    };
+    let hint = if rng.chance(70) { format!(" FORCE INDEX ({name})") } else { String::new() };
+    if shown.is_empty() {
+        return None;
+    }
+    let of = table.named(&rng.one_of(&shown).column)?;
+    let filter = if rng.chance(50) { format!(" WHERE {}", of_column(of, "", rng)) } else { String::new() };
+    let names = shown.iter().map(|part| part.column.as_str()).collect::<Vec<_>>().join(", ");
+    let head = format!("SELECT {names} FROM {}{hint}{filter}", table.name);
+    if !ordered {
+        return Some((head, false));
+    }
+    let against = rng.chance(40);
+    let by = |part: &&Part| format!("{}{}", part.column, if part.descending == against { "" } else { " DESC" });
+    let by = shown.iter().map(by).collect::<Vec<_>>().join(", ");
+    let group = if rng.chance(25) { format!(" GROUP BY {names}") } else { String::new() };
+    let limit = if rng.chance(30) { format!(" LIMIT {}", 1 + rng.below(6)) } else { String::new() };
+    Some((format!("{head}{group} ORDER BY {by}{limit}"), true))
 }
 
 fn join(left: &Table, right: &Table, rng: &mut Rng) -> Query {

@@ -45,8 +45,14 @@ fn row(columns: &[&Column], rng: &mut Rng) -> String {
     format!("({})", values.join(", "))
 }
 
+/// A column that is changed; one that counts goes on behind its changed numbers, too.
+fn changed<'t>(table: &'t Table, rng: &mut Rng) -> &'t Column {
+    let counts = table.columns.iter().find(|column| column.counts);
+    counts.filter(|_| rng.chance(25)).unwrap_or_else(|| table.writable(rng))
+}
+
 fn on_duplicate(table: &Table, rng: &mut Rng) -> String {
-    let column = table.writable(rng);
+    let column = changed(table, rng);
     let value = if rng.chance(40) { format!("VALUES({})", column.name) } else { new_value(column, rng) };
     format!(" ON DUPLICATE KEY UPDATE {} = {value}", column.name)
 }
@@ -54,6 +60,8 @@ fn on_duplicate(table: &Table, rng: &mut Rng) -> String {
 fn new_value(column: &Column, rng: &mut Rng) -> String {
     let name = &column.name;
     match rng.below(10) {
+        0..=3 if column.counts => format!("{name} + {}", 1 + rng.below(40)),
+        4..=6 if column.counts => rng.below(100).to_string(),
         0..=2 if column.kind.is_int() => format!("{name} + {}", 1 + rng.below(3)),
         3 => name.clone(),
         4 => "DEFAULT".into(),
@@ -64,7 +72,7 @@ fn new_value(column: &Column, rng: &mut Rng) -> String {
 fn assignments(table: &Table, alias: &str, rng: &mut Rng) -> String {
     let sets: Vec<_> = (0..1 + rng.below(2))
         .map(|_| {
-            let column = table.writable(rng);
+            let column = changed(table, rng);
             let value = match new_value(column, rng) {
                 own if own.starts_with(&column.name) => format!("{alias}{own}"),
                 value => value,

@@ -161,12 +161,18 @@ impl Table {
         Some(format!(" ORDER BY {}", by.join(", ")))
     }
 
+    /// The names and parts of all indexes.
+    pub fn indexes(&self) -> Vec<(&str, &[Part])> {
+        let mut all: Vec<_> = self.keys.iter().map(|key| (key.name.as_str(), key.parts.as_slice())).collect();
+        if !self.primary.is_empty() {
+            all.push(("PRIMARY", &self.primary));
+        }
+        all
+    }
+
     /// A hint which index to take, or none.
     pub fn hint(&self, rng: &mut Rng) -> String {
-        let mut names: Vec<&str> = self.keys.iter().map(|key| key.name.as_str()).collect();
-        if !self.primary.is_empty() {
-            names.push("PRIMARY");
-        }
+        let names: Vec<&str> = self.indexes().into_iter().map(|(name, _)| name).collect();
         if names.is_empty() || rng.chance(60) {
             return String::new();
         }
