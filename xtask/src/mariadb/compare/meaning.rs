@@ -30,6 +30,8 @@ struct Spoken {
     done: Vec<String>,
     /// Changes of rows that were there may have been rolled back, and the transaction goes on.
     is_partly_undone: bool,
+    /// Rows of which its transaction was told that they have the key of a new one: table and key.
+    refusing: Vec<(String, String)>,
     /// The search of its HANDLER has found nothing, after so many changes.
     missed_after: Option<u64>,
 }
@@ -45,6 +47,7 @@ impl Spoken {
     fn is_over(&mut self) {
         self.has_begun = false;
         self.is_partly_undone = false;
+        self.refusing.clear();
         self.done.clear();
     }
 }
@@ -97,7 +100,12 @@ impl Meanings {
         let is_long = spoken.has_begun || spoken.without_autocommit || spoken.xa.is_some();
         if defines || !is_long {
             spoken.is_over();
-        } else if !success {
+            return;
+        }
+        if let Some(table) = spoken.done.last().and_then(|sql| target_of(sql)) {
+            spoken.refusing.extend(refusing_keys(answer).map(|key| (table.clone(), key)));
+        }
+        if !success {
             spoken.is_partly_undone |= spoken.done.last().is_some_and(|sql| changes_what_is_there(sql));
         }
     }
@@ -176,6 +184,12 @@ impl Meanings {
         spoken.done.iter().filter(repeatable).cloned().collect()
     }
 
+    /// Rows that have refused new ones of the session's transaction, which keeps them as they are:
+    /// their tables and primary keys.
+    pub fn refusing(&self, session: usize) -> &[(String, String)] {
+        &self.sessions[session].refusing
+    }
+
     /// Whether another session has read by a HANDLER, at SERIALIZABLE.
     pub fn others_lock_by_handler(&self, session: usize) -> bool {
         self.sessions.iter().enumerate().any(|(other, spoken)| {
@@ -204,6 +218,23 @@ impl Meanings {
 fn changes_what_is_there(sql: &str) -> bool {
     ["UPDATE", "DELETE", "REPLACE"].iter().any(|verb| sql.starts_with(verb))
         || sql.contains(" ON DUPLICATE KEY UPDATE ")
+}
+
+/// The table that rows are inserted into.
+fn target_of(sql: &str) -> Option<String> {
+    let (_, rest) = sql.split_once(" INTO ").filter(|(verb, _)| verb.starts_with("INSERT"))?;
+    rest.split(' ').next().map(String::from)
+}
+
+/// The primary keys that a statement was told of as being there already.
+fn refusing_keys(answer: &Answer) -> impl Iterator<Item = String> {
+    let error = match &answer.outcome {
+        Outcome::Refused(_, text) => Some(text),
+        _ => None,
+    };
+    let key =
+        |text: &String| text.split_once("Duplicate entry '")?.1.strip_suffix("' for key 'PRIMARY'").map(String::from);
+    error.into_iter().chain(&answer.warnings).filter_map(key)
 }
 
 /// The text as a literal.
@@ -251,11 +282,20 @@ mod tests {
 
     #[test]
     fn an_insert_that_is_refused_undoes_no_change_of_another_row() {
+        let answer = |success| Answer {
+            outcome: match success {
+                true => Outcome::Done(0, String::new()),
+                false => Outcome::Refused(1062, "Duplicate entry '1' for key 'PRIMARY'".into()),
+            },
+            warnings: Vec::new(),
+        };
         let ended = |sql: &str, success| {
             let mut meanings = Meanings::new(2);
-            meanings.ended(&say("BEGIN"), true);
+            meanings.ended(&say("BEGIN"), &answer(true));
             meanings.said(&say(sql));
-            meanings.ended(&say(sql), success);
+            meanings.ended(&say(sql), &answer(success));
+            let inserts = sql.starts_with("INSERT");
+            assert_eq!(meanings.refusing(0) == [("t".into(), "1".into())], inserts && !success);
             meanings.others_are_partly_undone(1)
         };
         assert!(!ended("INSERT INTO t VALUES (1)", false));

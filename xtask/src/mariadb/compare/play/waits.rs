@@ -3,14 +3,15 @@
 //! InnoDB locks more than what is read: gaps, the row behind a range, rows that are deleted and
 //! not purged yet. A wait for such a lock has no consequence, and that is what is looked at. The
 //! other sessions repeat what they have read, where their isolation level promises that it stays,
-//! and end. Then all of them have to have read the same as on InnoDB, the statement that has waited
-//! there has to have the answer that it has here without, and the tables have to be the same. A
-//! lock that this engine needs and does not take differs in one of these.
+//! read the rows that have refused new ones of theirs, and end. Then all of them have to have read
+//! the same as on InnoDB, the statement that has waited there has to have the answer that it has
+//! here without, and the tables have to be the same. A lock that this engine needs and does not
+//! take differs in one of these.
 
 use super::super::answer::{Answer, Outcome};
 use super::super::differences;
 use super::super::judge::{Class, Difference};
-use super::super::script::Statement;
+use super::super::script::{Statement, schema};
 use super::super::sessions::Stand;
 use super::{Ending, Play};
 
@@ -78,7 +79,7 @@ impl Play<'_, '_, '_> {
     /// The other sessions repeat what they have read, and end; the waiter goes on.
     fn without_waiter(&mut self, waiter: &Statement, ours: &Answer, others: &[usize]) -> anyhow::Result<Ending> {
         for &session in others {
-            for sql in self.meanings.kept_reads(session) {
+            for sql in self.meanings.kept_reads(session).into_iter().chain(self.refusing_rows(session)) {
                 match self.says(session, &sql, waiter)? {
                     Wait::Goes => {}
                     Wait::Over(_) => return self.part("which session is the victim of a deadlock"),
@@ -108,6 +109,25 @@ impl Play<'_, '_, '_> {
             }
         }
         self.compare_tables()
+    }
+
+    /// Reads of the rows that have refused others: they stay until the session's transaction ends.
+    fn refusing_rows(&mut self, session: usize) -> Vec<String> {
+        let schema = schema(self.sides[1].engine);
+        let mut reads = Vec::new();
+        for (table, key) in self.meanings.refusing(session).to_vec() {
+            let columns = format!(
+                "SELECT MIN(s.column_name), MIN(c.data_type) FROM information_schema.statistics s \
+                 JOIN information_schema.columns c USING (table_schema, table_name, column_name) \
+                 WHERE table_schema = '{schema}' AND table_name = '{table}' AND index_name = 'PRIMARY' HAVING COUNT(*) = 1"
+            );
+            let Outcome::Rows(rows) = self.sides[1].look(&columns).outcome else { continue };
+            // Of others the message may have a part, or it in another form.
+            if let Some([column, _]) = rows.first().map(Vec::as_slice).filter(|row| row[1].ends_with("int")) {
+                reads.push(format!("SELECT {column} FROM {table} WHERE {column} = {key} LOCK IN SHARE MODE"));
+            }
+        }
+        reads
     }
 
     /// A session says something on both engines, while the waiter may wait on InnoDB.
