@@ -173,7 +173,8 @@ impl Meanings {
     }
 
     /// What the transaction of a session has read, if its isolation level promises that it reads
-    /// the same again.
+    /// the same again. A snapshot would keep what was read without a lock that SERIALIZABLE asks
+    /// for, so that a lock is asked for.
     pub fn kept_reads(&self, session: usize) -> Vec<String> {
         let spoken = &self.sessions[session];
         let repeatable =
@@ -181,7 +182,11 @@ impl Meanings {
         if spoken.level.ends_with("COMMITTED") {
             return Vec::new();
         }
-        spoken.done.iter().filter(repeatable).cloned().collect()
+        let is_locked = |sql: &str| sql.contains("FOR UPDATE") || sql.contains("LOCK IN SHARE MODE");
+        let locks = spoken.level.ends_with("SERIALIZABLE");
+        let again =
+            |sql: &String| if locks && !is_locked(sql) { format!("{sql} LOCK IN SHARE MODE") } else { sql.clone() };
+        spoken.done.iter().filter(repeatable).map(again).collect()
     }
 
     /// Rows that have refused new ones of the session's transaction, which keeps them as they are:
@@ -333,7 +338,12 @@ mod tests {
             }
             meanings.kept_reads(0)
         };
-        assert_eq!(read(&mut meanings, "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"), ["SELECT a FROM t"]);
+        assert_eq!(
+            read(&mut meanings, "SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE"),
+            ["SELECT a FROM t LOCK IN SHARE MODE"]
+        );
+        meanings.ended(&say("COMMIT"), &answered(0));
+        assert_eq!(read(&mut meanings, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"), ["SELECT a FROM t"]);
         meanings.ended(&say("COMMIT"), &answered(0));
         assert_eq!(meanings.kept_reads(0), Vec::<String>::new());
         assert!(read(&mut meanings, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").is_empty());
