@@ -21,7 +21,6 @@ use crate::worker::Workers;
 pub struct Sample {
     /// Seconds of the target's time since the run began.
     pub t: f64,
-    /// Transactions per second.
     pub tps: f64,
     /// Rows dumped per second.
     pub dump_rows_per_s: f64,
@@ -34,7 +33,6 @@ pub struct Sample {
 /// A phase of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Phase {
-    /// Its name.
     pub name: String,
     /// Seconds of the target's time at its start.
     pub from: f64,
@@ -47,20 +45,16 @@ pub struct Phase {
 pub struct Mark {
     /// Seconds of the target's time.
     pub t: f64,
-    /// Transactions.
     pub transactions: u64,
     /// Rows dumped.
     pub dumped_rows: u64,
-    /// The pool.
     pub pool: PoolState,
 }
 
 /// The rates between two marks.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// Seconds.
     pub seconds: f64,
-    /// Transactions per second.
     pub tps: f64,
     /// Rows dumped per second.
     pub dump_rows_per_s: f64,
@@ -68,7 +62,6 @@ pub struct Window {
 
 impl Mark {
     /// The rates since `earlier`.
-    #[must_use]
     pub fn since(&self, earlier: &Mark) -> Window {
         let seconds = self.t - earlier.t;
         Window {
@@ -79,7 +72,6 @@ impl Mark {
     }
 
     /// Pages of `table` read from disk since `earlier`.
-    #[must_use]
     pub fn reads_since(&self, earlier: &Mark, table: &str) -> u64 {
         self.pool.disk_reads(table).saturating_sub(earlier.pool.disk_reads(table))
     }
@@ -88,15 +80,12 @@ impl Mark {
 /// A slice of the pool in charts: an index of a table, or everything else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Segment {
-    /// The table.
     pub table: String,
-    /// The index.
     pub index: String,
 }
 
 /// A target with its workers, its samples and phases.
 pub struct Bench {
-    /// The workers.
     pub workers: Workers,
     name: String,
     hot_table: String,
@@ -113,9 +102,6 @@ pub struct Bench {
 impl Bench {
     /// Creates a bench, paused, for a target whose `hot_table` is watched. `segments` are the
     /// indexes that are charted; `interval` is the time between samples.
-    ///
-    /// # Errors
-    /// If the target cannot report its state.
     pub fn new(
         workers: Workers,
         name: &str,
@@ -143,19 +129,16 @@ impl Bench {
     }
 
     /// The charted slices of the pool.
-    #[must_use]
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
 
     /// Samples and phases so far.
-    #[must_use]
     pub fn series(&self) -> (&[Sample], &[Phase]) {
         (&self.samples, &self.phases)
     }
 
     /// Transactions per second since `from`, in `parts` parts of equal length.
-    #[must_use]
     pub fn tps_since(&self, from: &Mark, parts: usize) -> Vec<f64> {
         let rates: Vec<f64> = self.samples.iter().filter(|s| s.t >= from.t - self.began).map(|s| s.tps).collect();
         let part = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
@@ -163,9 +146,6 @@ impl Bench {
     }
 
     /// All counters now.
-    ///
-    /// # Errors
-    /// If the target cannot report its state.
     pub fn mark(&self) -> Result<Mark> {
         let work = self.workers.work();
         Ok(Mark {
@@ -178,9 +158,6 @@ impl Bench {
 
     /// Lets the target run for `duration` as part of phase `phase`, or until `enough` returns true
     /// after a sample. Returns true in the second case.
-    ///
-    /// # Errors
-    /// The failure of a worker, or of the target.
     pub fn run_until(
         &mut self,
         phase: &str,
@@ -214,9 +191,6 @@ impl Bench {
     }
 
     /// As [`Bench::run_until`], for all of `duration`.
-    ///
-    /// # Errors
-    /// As [`Bench::run_until`].
     pub fn run(&mut self, phase: &str, duration: Duration, progress: &mut Progress) -> Result<()> {
         self.run_until(phase, duration, progress, &mut |_| false).map(|_| ())
     }

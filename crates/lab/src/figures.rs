@@ -6,7 +6,6 @@ use serde::Serialize;
 /// A line of a chart.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
-    /// Its name.
     pub name: String,
     /// (x, y), x ascending.
     pub points: Vec<(f64, f64)>,
@@ -17,38 +16,30 @@ pub struct Line {
 /// A stretch of the x axis.
 #[derive(Clone, Debug, Serialize)]
 pub struct Span {
-    /// Where it begins.
     pub from: f64,
-    /// Where it ends.
     pub to: f64,
-    /// The phase.
     pub label: String,
 }
 
 /// Lines on one pair of axes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Chart {
-    /// Title.
     pub title: String,
     /// The quantity on the x axis.
     pub x_label: String,
     /// The quantity on the y axis.
     pub y_label: String,
-    /// The lines.
     pub lines: Vec<Line>,
-    /// The phases.
     pub spans: Vec<Span>,
 }
 
 impl Chart {
     /// Lines over time.
-    #[must_use]
     pub fn over_time(title: &str, y_label: &str, lines: Vec<Line>, spans: Vec<Span>) -> Chart {
         Chart { spans, ..Chart::over(title, "seconds", y_label, lines) }
     }
 
     /// Lines over another quantity than time.
-    #[must_use]
     pub fn over(title: &str, x_label: &str, y_label: &str, lines: Vec<Line>) -> Chart {
         let (title, x_label, y_label) = (title.to_owned(), x_label.to_owned(), y_label.to_owned());
         Chart { title, x_label, y_label, lines, spans: Vec::new() }
@@ -58,7 +49,6 @@ impl Chart {
 /// A table of results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Grid {
-    /// Title.
     pub title: String,
     /// Column heads.
     pub header: Vec<String>,
@@ -72,14 +62,12 @@ pub struct Grid {
 
 impl Grid {
     /// An empty table.
-    #[must_use]
     pub fn new(title: &str, words: usize, header: &[&str], note: &str) -> Grid {
         let header = header.iter().map(|h| (*h).to_owned()).collect();
         Grid { title: title.to_owned(), header, rows: Vec::new(), words, note: note.to_owned() }
     }
 
     /// As plain text.
-    #[must_use]
     pub fn text(&self) -> String {
         let header: Vec<&str> = self.header.iter().map(String::as_str).collect();
         let mut out = format!("{}\n\n{}", self.title, crate::text::table(&header, &self.rows, self.words));
@@ -98,7 +86,6 @@ pub struct Figures {
     pub lead: String,
     /// Findings as sentences, from experiments that have some.
     pub words: Vec<String>,
-    /// Tables.
     pub grids: Vec<Grid>,
     /// Groups of charts, each with a title.
     pub charts: Vec<(String, Vec<Chart>)>,
@@ -106,7 +93,6 @@ pub struct Figures {
 
 impl Figures {
     /// The tables as plain text.
-    #[must_use]
     pub fn text(&self) -> String {
         let mut out = format!("{}\n\n", self.lead);
         for sentence in &self.words {
@@ -123,7 +109,6 @@ impl Figures {
     }
 
     /// True if there is nothing.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.is_empty() && self.grids.is_empty() && self.charts.is_empty()
     }

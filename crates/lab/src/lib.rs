@@ -3,42 +3,42 @@
 //! | module | what |
 //! |---|---|
 //! | [`registry`] | the one list of the experiments |
-//! | [`cli`], [`args`] | the command line of `holdfast lab`, and the arguments of each experiment |
+//! | [`cli`], `args` | the command line of `holdfast lab`, and the arguments of each experiment |
 //! | [`experiments`] | one file (or folder) per experiment |
 //! | [`target`] | what they run against: the embedded engine |
 //! | [`server`] | the same on real servers, with real clients |
-//! | [`worker`], [`mod@bench`], [`clock`], [`pin`] | OLTP sessions and dump, sampled |
-//! | [`subject`] | what is measured in turns: the embedded engine, servers |
+//! | `worker`, `bench`, [`clock`], [`pin`] | OLTP sessions and dump, sampled |
+//! | `subject` | what is measured in turns: the embedded engine, servers |
 //! | [`rig`] | the same for the experiments that drive the embedded engine directly |
 //! | [`turns`] | subjects that are compared run in turns, until every claim is decided |
-//! | [`stats`], [`claims`], [`conditions`] | intervals, three answers, what others did |
-//! | [`measure`], [`document`], [`figures`] | medians, document, tables and charts |
+//! | `stats`, [`claims`], [`conditions`] | intervals, three answers, what others did |
+//! | `measure`, [`document`], `figures` | medians, document, tables and charts |
 //! | [`report`] | the document as a self-contained HTML page |
-//! | [`progress`], [`picture`], [`machine`] | the live line and picture; provenance |
+//! | [`progress`], `picture`, [`machine`] | the live line and picture; provenance |
 
 #![forbid(unsafe_code)]
 
-pub mod args;
-pub mod bench;
+mod args;
+mod bench;
 pub mod claims;
 pub mod cli;
 pub mod clock;
 pub mod conditions;
 pub mod document;
 pub mod experiments;
-pub mod figures;
+mod figures;
 pub mod machine;
-pub mod measure;
-pub mod picture;
+mod measure;
+mod picture;
 pub mod pin;
 pub mod progress;
 pub mod registry;
 pub mod report;
 pub mod rig;
 pub mod server;
-pub mod stats;
-pub mod subject;
+mod stats;
+mod subject;
 pub mod target;
 pub mod text;
 pub mod turns;
-pub mod worker;
+mod worker;

@@ -7,9 +7,7 @@ use serde::Serialize;
 pub struct Figure {
     /// The middle value (the mean of the two middle ones of an even number).
     pub median: f64,
-    /// The smallest value.
     pub min: f64,
-    /// The largest value.
     pub max: f64,
     /// Number of repetitions.
     pub n: usize,
@@ -17,7 +15,6 @@ pub struct Figure {
 
 impl Figure {
     /// The figure of `values`; `None` if there are none.
-    #[must_use]
     pub fn of(values: &[f64]) -> Option<Figure> {
         let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -29,13 +26,11 @@ impl Figure {
 }
 
 /// `amount` per second; 0 over no time.
-#[must_use]
 pub fn per_second(amount: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount as f64 / seconds } else { 0.0 }
 }
 
 /// A number as text: three significant digits, thousands separated.
-#[must_use]
 pub fn human(v: f64) -> String {
     let digits = match v.abs() {
         x if x >= 100.0 || x == 0.0 => 0,
@@ -61,7 +56,6 @@ pub fn human(v: f64) -> String {
 }
 
 /// A count as text: whole, thousands separated.
-#[must_use]
 pub fn count(n: u64) -> String {
     if n < 100 { n.to_string() } else { human(n as f64) }
 }

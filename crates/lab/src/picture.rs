@@ -27,7 +27,6 @@ struct Lane {
 
 impl Picture {
     /// A picture without runs.
-    #[must_use]
     pub fn new(title: &str) -> Picture {
         Picture { title: title.to_owned(), lanes: Vec::new() }
     }
@@ -45,7 +44,6 @@ impl Picture {
     }
 
     /// The picture as lines; with colours if `coloured`.
-    #[must_use]
     pub fn lines(&self, coloured: bool) -> Vec<String> {
         let drawn: Vec<&Lane> = self.lanes.iter().filter(|lane| !lane.values.is_empty()).collect();
         let width = drawn.iter().map(|lane| lane.name.chars().count()).max().unwrap_or(0);

@@ -33,16 +33,12 @@ pub struct Experiment {
 
 impl Experiment {
     /// Its subcommand.
-    #[must_use]
     pub fn command(&self) -> Command {
         (self.arguments)(Command::new(self.name)).about(self.about).after_help(self.help)
     }
 
     /// Runs it with the arguments of [`Experiment::command`]. Returns the document, whose claims
     /// are not judged yet, and what is printed.
-    ///
-    /// # Errors
-    /// If it cannot be run with these arguments or on this machine.
     pub fn run(&self, matches: &ArgMatches, progress: &mut Progress) -> Result<(Document, String)> {
         (self.run)(matches, progress)
     }
@@ -181,7 +177,6 @@ const MEMORY: &str = "The database is in memory, so that sessions never wait for
 const BOTH: &str = "Runs on the modelled disk and on files in --dir, one after the other: --disk has no effect here.";
 
 /// The table of the experiments in the guide.
-#[must_use]
 pub fn table() -> String {
     let row = |one: &Experiment| format!("| `{}` | {} | {} |\n", one.name, one.question, one.published);
     let rows: String = EXPERIMENTS.iter().map(row).collect();

@@ -17,16 +17,13 @@ const DRAWS: usize = 400;
 /// Where a figure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interval {
-    /// Its lower bound.
     pub low: f64,
-    /// Its upper bound.
     pub high: f64,
 }
 
 /// A figure with its intervals.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Estimate {
-    /// The figure.
     pub value: f64,
     /// Where it lies in 95 of 100 runs.
     pub likely: Interval,
@@ -42,7 +39,6 @@ pub struct Estimate {
 
 impl Estimate {
     /// The middle of `values` ([`middle`]); `None` for fewer than two, which show no spread.
-    #[must_use]
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let kept = values.len() - 2 * (values.len() / 4);
         Estimate::by(&[values], kept, &|parts| middle_of(&mut parts[0]))
@@ -51,7 +47,6 @@ impl Estimate {
     /// The `statistic` of several groups of values, which it may reorder; `None` if a group has
     /// fewer than two, or the statistic is not a number. `kept` is the number of values that decide
     /// it.
-    #[must_use]
     pub fn by(groups: &[&[f64]], kept: usize, statistic: &dyn Fn(&mut [Vec<f64>]) -> Option<f64>) -> Option<Estimate> {
         let groups: Vec<Vec<f64>> =
             groups.iter().map(|g| g.iter().copied().filter(|v| v.is_finite()).collect()).collect();
@@ -94,7 +89,6 @@ fn draws(groups: &[Vec<f64>], statistic: &dyn Fn(&mut [Vec<f64>]) -> Option<f64>
 
 /// The mean of the middle half of `values`: a turn that something else disturbed does not move it,
 /// and it is steadier than the median.
-#[must_use]
 pub fn middle(values: &[f64]) -> Option<f64> {
     middle_of(&mut values.to_vec())
 }

@@ -92,7 +92,6 @@ impl Gate {
 /// The counts of the workers so far.
 #[derive(Debug)]
 pub struct Work {
-    /// Transactions.
     pub transactions: AtomicU64,
     /// Rows returned to OLTP.
     pub rows: AtomicU64,
@@ -140,26 +139,21 @@ pub enum Speed {
 /// An OLTP load.
 #[derive(Clone, Copy, Debug)]
 pub struct OltpLoad {
-    /// The transactions.
     pub mix: Mix,
     /// Rows of the hot table.
     pub rows: u32,
     /// The distribution of the rows.
     pub distribution: Kind,
-    /// Sessions.
     pub sessions: usize,
     /// The speed of all sessions together.
     pub speed: Speed,
-    /// Seed of the run.
     pub seed: u64,
 }
 
 /// A dump in a loop.
 #[derive(Clone, Debug)]
 pub struct DumpLoad {
-    /// The table.
     pub table: TableNo,
-    /// Its name.
     pub name: String,
     /// The dump's declaration of its scan.
     pub scan: Scan,
@@ -198,20 +192,17 @@ impl Drop for Place {
 
 impl Workers {
     /// No workers yet.
-    #[must_use]
     pub fn new(target: Arc<dyn Target>, cores: Cores) -> Workers {
         let (gate, work) = (Arc::new(Gate::default()), Arc::new(Work::new()));
         Workers { target, cores, gate, work, oltp: Vec::new(), dump: Vec::new() }
     }
 
     /// The target.
-    #[must_use]
     pub fn target(&self) -> &Arc<dyn Target> {
         &self.target
     }
 
     /// The counts of the workers so far.
-    #[must_use]
     pub fn work(&self) -> &Work {
         &self.work
     }
@@ -229,9 +220,6 @@ impl Workers {
     }
 
     /// Starts OLTP sessions. Running ones are stopped first.
-    ///
-    /// # Errors
-    /// If one of those had failed.
     pub fn start_oltp(&mut self, load: OltpLoad) -> Result<()> {
         self.stop_oltp()?;
         for session in 0..load.sessions {
@@ -246,9 +234,6 @@ impl Workers {
     }
 
     /// Starts the dump. A running one is stopped first.
-    ///
-    /// # Errors
-    /// If that one had failed.
     pub fn start_dump(&mut self, load: DumpLoad) -> Result<()> {
         self.stop_dump()?;
         let cores = self.cores.clone();
@@ -261,25 +246,16 @@ impl Workers {
     }
 
     /// Stops the OLTP sessions.
-    ///
-    /// # Errors
-    /// If one had failed.
     pub fn stop_oltp(&mut self) -> Result<()> {
         stop_all(&self.gate, self.oltp.drain(..).collect())
     }
 
     /// Stops the dump.
-    ///
-    /// # Errors
-    /// If it had failed.
     pub fn stop_dump(&mut self) -> Result<()> {
         stop_all(&self.gate, self.dump.drain(..).collect())
     }
 
     /// Fails if a worker has ended, which happens only when it fails.
-    ///
-    /// # Errors
-    /// The worker's failure.
     pub fn check(&mut self) -> Result<()> {
         let ended = |w: &Worker| w.thread.is_finished();
         if self.oltp.iter().any(ended) {

@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
-use holdfast_lab::experiments::{flush, freepages, purge};
+use holdfast_lab::experiments::iobound::servers as iobound;
+use holdfast_lab::experiments::overflow::servers as overflow;
+use holdfast_lab::experiments::{flush, freepages, purge, querycache, sessions};
 use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::report;
@@ -20,7 +22,6 @@ use holdfast_lab::server::contender::Engine;
 use holdfast_lab::server::turns::running::{self, What};
 use holdfast_lab::server::turns::workload::Workload;
 use holdfast_lab::server::turns::{Plan, contenders};
-use holdfast_lab::server::{iobound, overflow, querycache, sessions};
 use holdfast_lab::turns::Rounds;
 use holdfast_server::{Cache, Server};
 use mysql::Conn;
@@ -35,7 +36,7 @@ const DBSTRESS: Workload = Workload::DbStress { objects: 300 };
 const DBT2: Workload = Workload::Dbt2 { warehouses: 1, items: 300, customers: 30 };
 
 fn sessions_options() -> sessions::Options {
-    sessions::Options { plan: plan(TURN / 2), workload: DBSTRESS, counts: vec![1, 5] }
+    sessions::Options { plan: plan(TURN / 2), workload: DBSTRESS, counts: vec![1, 5], short_turns: None }
 }
 
 fn purge_options() -> purge::Options {
@@ -73,7 +74,7 @@ fn iobound_options() -> iobound::Options {
 fn documents() -> Vec<Document> {
     let mut progress = Progress::hidden();
     let mut documents = vec![
-        sessions::run(&sessions_options(), &mut progress).expect("sessions").0,
+        sessions::on_servers(&sessions_options(), &mut progress).expect("sessions").0,
         purge::on_servers(&purge_options(), &mut progress).expect("purge").0,
         flush::on_servers(&flush_options(), &mut progress).expect("flush").0,
         freepages::on_servers(&freepages_options(), &mut progress).expect("freepages").0,

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use holdfast_server::Release;
 
-use crate::server::address::Address;
-use crate::server::foreign;
+use crate::server::address::{self, Address};
 
 /// The default folder for reports.
 pub(crate) const DIRECTORY: &str = ".lab";
@@ -43,7 +42,7 @@ impl std::str::FromStr for TargetArg {
         match (text, text.strip_prefix("dsn:")) {
             ("embedded", _) => Ok(TargetArg::Embedded),
             ("mariadb", _) => Ok(TargetArg::MariaDb),
-            (_, Some(url)) => foreign::parse(url).map(TargetArg::Server),
+            (_, Some(url)) => address::parse(url).map(TargetArg::Server),
             _ => {
                 let released = Release::ALL.map(Release::target).join(", ");
                 Err(format!("give embedded, mariadb, {released} or dsn:mysql://user:password@host:port/"))

@@ -7,6 +7,7 @@ use clap::Args;
 
 use super::common::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
+use crate::experiments::querycache;
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server;
@@ -44,7 +45,7 @@ impl QuerycacheArgs {
         );
         let options = self.options();
         match &self.common.target {
-            TargetArg::Embedded | TargetArg::MariaDb => server::querycache::run(&options, progress),
+            TargetArg::Embedded | TargetArg::MariaDb => querycache::run(&options, progress),
             TargetArg::Released(server) => server::released::in_turns(*server, What::Querycache(options), progress),
             TargetArg::Server(address) => {
                 running::run(What::Querycache(options), address, chosen.unwrap_or(Engine::Innodb), progress)
@@ -52,7 +53,7 @@ impl QuerycacheArgs {
         }
     }
 
-    fn options(&self) -> server::querycache::Options {
+    fn options(&self) -> querycache::Options {
         let common = &self.common;
         let (rows, pairs, turn) = match (common.quick, common.full) {
             (true, _) => (60_000, 7, 1),
@@ -67,6 +68,6 @@ impl QuerycacheArgs {
             seed: common.seed,
         };
         let (threads, cache_bytes) = (usize::from(self.threads), self.query_cache_mib << 20);
-        server::querycache::Options { plan, rows, threads, cache_bytes }
+        querycache::Options { plan, rows, threads, cache_bytes }
     }
 }

@@ -86,12 +86,12 @@ impl RigArgs {
 
     fn on_servers(&self, what: RigExperiment, progress: &mut Progress) -> Result<(Document, String)> {
         match what {
-            RigExperiment::Sessions => server::sessions::run(&self.server_sessions(), progress),
+            RigExperiment::Sessions => sessions::on_servers(&self.sessions(), progress),
             RigExperiment::Purge => purge::on_servers(&self.purge(), progress),
             RigExperiment::Flush => flush::on_servers(&self.flush(), progress),
             RigExperiment::Freepages => freepages::on_servers(&self.freepages(), progress),
-            RigExperiment::Overflow => server::overflow::run(&self.server_overflow(), progress),
-            RigExperiment::Iobound => server::iobound::run(&self.server_iobound(), progress),
+            RigExperiment::Overflow => overflow::servers::run(&self.server_overflow(), progress),
+            RigExperiment::Iobound => iobound::servers::run(&self.server_iobound(), progress),
             RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
         }
     }
@@ -99,7 +99,7 @@ impl RigArgs {
     fn on_running_server(&self, what: RigExperiment) -> Result<What> {
         ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
         match what {
-            RigExperiment::Sessions => Ok(What::Sessions(self.server_sessions())),
+            RigExperiment::Sessions => Ok(What::Sessions(self.sessions())),
             RigExperiment::Purge => Ok(What::Purge(self.purge())),
             RigExperiment::Flush => Ok(What::Flush(self.flush())),
             RigExperiment::Freepages => Ok(What::Freepages(self.freepages())),
@@ -195,16 +195,17 @@ impl RigArgs {
     }
 
     fn sessions(&self) -> sessions::Options {
+        let embedded = self.common.target == TargetArg::Embedded;
+        let (turns, turn, objects) = match embedded {
+            true => (self.sized(3, 6, 6), self.seconds(0.7, 2.0, 20.0), 10_000),
+            false => (self.sized(3, 5, 5), self.seconds(1.5, 4.0, 20.0), 5_000),
+        };
+        let all = || vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024];
         sessions::Options {
-            objects: self.sized(10_000, 20_000, 1_000_000),
-            counts: self.sized(
-                vec![1, 2, 8, 32, 128, 256],
-                vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
-                vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
-            ),
-            turns: self.sized(3, 6, 6),
-            turn: self.seconds(0.7, 2.0, 20.0),
-            seed: self.common.seed,
+            plan: self.plan(turns, turn),
+            workload: self.server_workload(self.sized(objects, 20_000, 1_000_000)),
+            counts: self.sized(vec![1, 2, 8, 32, 128, 256], all(), all()),
+            short_turns: embedded.then_some(12),
         }
     }
 
@@ -230,18 +231,6 @@ impl RigArgs {
         }
     }
 
-    fn server_sessions(&self) -> server::sessions::Options {
-        server::sessions::Options {
-            plan: self.plan(self.sized(3, 5, 5), self.seconds(1.5, 4.0, 20.0)),
-            workload: self.server_workload(self.sized(5_000, 20_000, 1_000_000)),
-            counts: self.sized(
-                vec![1, 2, 8, 32, 128, 256],
-                vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
-                vec![1, 2, 4, 8, 16, 32, 64, 128, 256, 1024],
-            ),
-        }
-    }
-
     fn freepages(&self) -> freepages::Options {
         let mib = self.log_mib.first().copied().unwrap_or(self.sized(16, 16, 256));
         freepages::Options {
@@ -253,8 +242,8 @@ impl RigArgs {
         }
     }
 
-    fn server_overflow(&self) -> server::overflow::Options {
-        server::overflow::Options {
+    fn server_overflow(&self) -> overflow::servers::Options {
+        overflow::servers::Options {
             plan: self.plan(self.sized(3, 5, 5), self.seconds(1.5, 4.0, 20.0)),
             rows: self.sized(150_000, 300_000, 1_000_000),
             shares: self.sized(
@@ -266,8 +255,8 @@ impl RigArgs {
         }
     }
 
-    fn server_iobound(&self) -> server::iobound::Options {
-        server::iobound::Options {
+    fn server_iobound(&self) -> iobound::servers::Options {
+        iobound::servers::Options {
             plan: self.plan(self.sized(3, 5, 5), self.seconds(1.5, 4.0, 20.0)),
             objects: self.sized(50_000, 100_000, 10_000_000),
             sessions: 32,

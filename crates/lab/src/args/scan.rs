@@ -10,7 +10,6 @@ use crate::document::Document;
 use crate::experiments::scan;
 use crate::pin::Cores;
 use crate::progress::Progress;
-use crate::server;
 
 /// `holdfast lab scan`.
 #[derive(Debug, Args)]
@@ -28,11 +27,11 @@ impl ScanArgs {
             TargetArg::Embedded => scan::run(&self.options(), progress),
             TargetArg::MariaDb => {
                 let model = (common.disk == Some(DiskArg::Model)).then_some((Duration::from_millis(8), 100_000_000));
-                server::scan::run(&self.server_options(), model, progress)
+                scan::servers::run(&self.server_options(), model, progress)
             }
             TargetArg::Released(server) => {
                 ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
-                server::scan::run_released(*server, &self.server_options(), progress)
+                scan::servers::run_released(*server, &self.server_options(), progress)
             }
             TargetArg::Server(_) => {
                 anyhow::bail!(

@@ -10,10 +10,11 @@ use super::common::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
 use crate::experiments::sideload;
 use crate::experiments::sideload::scale::Scale;
+use crate::experiments::sideload::servers::{self, foreign, runs};
 use crate::pin::Cores;
 use crate::progress::Progress;
+use crate::server;
 use crate::server::contender::{Contender, Engine};
-use crate::server::{self, foreign};
 use crate::turns::Rounds;
 
 /// `holdfast lab sideload`.
@@ -101,7 +102,7 @@ impl SideloadArgs {
     }
 
     /// On private servers.
-    fn server_options(&self) -> server::sideload::Options {
+    fn server_options(&self) -> runs::Options {
         let common = &self.common;
         let size = self.server_size();
         let speed = if common.full { 1.0 } else { 5.0 };
@@ -117,10 +118,10 @@ impl SideloadArgs {
         self.on_server(scale, size, contenders)
     }
 
-    fn on_server(&self, scale: Scale, size: f64, contenders: Vec<Contender>) -> server::sideload::Options {
+    fn on_server(&self, scale: Scale, size: f64, contenders: Vec<Contender>) -> runs::Options {
         let common = &self.common;
         let seconds = |quick: u64, other: u64| Duration::from_secs(if common.quick { quick } else { other });
-        let times = server::sideload::Times {
+        let times = runs::Times {
             turn: Duration::from_secs(1),
             rounds: if common.quick { Rounds::up_to_four_times(10) } else { Rounds::up_to_twice(80) },
             alone: seconds(3, 10),
@@ -133,7 +134,7 @@ impl SideloadArgs {
             ..server::load::Oltp::read_only(rows, server::data::SCHEMA, threads, common.seed)
         };
         let (modelled, cores) = (common.disk == Some(DiskArg::Model), Cores::new(!common.no_pin));
-        server::sideload::Options { scale, size, contenders, oltp, times, modelled, cores }
+        runs::Options { scale, size, contenders, oltp, times, modelled, cores }
     }
 
     /// Runs on the target that the arguments name.
@@ -141,7 +142,7 @@ impl SideloadArgs {
         let common = &self.common;
         match &common.target {
             TargetArg::Embedded => sideload::run(&self.options(), progress),
-            TargetArg::MariaDb => server::run(&self.server_options(), progress),
+            TargetArg::MariaDb => servers::run(&self.server_options(), progress),
             TargetArg::Released(server) => {
                 anyhow::ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
                 let pool = Scale::new(self.server_size(), 1.0, 1.0).pool_bytes();

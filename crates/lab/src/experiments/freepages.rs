@@ -290,6 +290,7 @@ mod tests {
             values: [None; Meter::ALL.len()],
             latencies: Latencies::new(0),
             p95_ms: Vec::new(),
+            waits_us: Vec::new(),
             each: tps.iter().enumerate().map(second).collect(),
         }
     }

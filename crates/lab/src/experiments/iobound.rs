@@ -21,6 +21,8 @@
 //!
 //! The log is on the same disk and synced at each commit.
 
+pub mod servers;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

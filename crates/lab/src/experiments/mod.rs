@@ -5,6 +5,7 @@ pub mod freepages;
 pub mod iobound;
 pub mod overflow;
 pub mod purge;
+pub mod querycache;
 pub mod scan;
 pub mod sessions;
 pub mod sideload;

@@ -17,6 +17,8 @@
 //! makes the disk twice as fast. `old_blocks_time` stays, since it only has to be between the time
 //! of a leaf and the time between two small queries.
 
+pub(crate) mod servers;
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;

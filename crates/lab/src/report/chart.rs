@@ -17,9 +17,7 @@ pub const SIDE_LOAD: &str = "seconds since the side load began";
 /// A line over time.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Its name.
     pub name: String,
-    /// Its CSS class.
     pub class: &'static str,
     /// Its points, x ascending.
     pub points: Vec<(f64, f64)>,
@@ -30,35 +28,27 @@ pub struct Line {
 /// A shaded stretch of the x axis.
 #[derive(Clone, Debug)]
 pub struct Band {
-    /// Where it begins.
     pub from: f64,
-    /// Where it ends.
     pub to: f64,
-    /// The phase.
     pub label: String,
 }
 
 /// Lines over time on one axis.
 #[derive(Clone, Debug)]
 pub struct LineChart {
-    /// Title.
     pub title: String,
     /// The quantity on the x axis.
     pub x_label: String,
     /// The quantity on the y axis.
     pub y_label: String,
-    /// The lines.
     pub lines: Vec<Line>,
-    /// The phases.
     pub bands: Vec<Band>,
 }
 
 /// A layer of a stack.
 #[derive(Clone, Debug)]
 pub struct Layer {
-    /// Its name.
     pub name: String,
-    /// Its CSS class.
     pub class: &'static str,
     /// Its height at each x.
     pub values: Vec<f64>,
@@ -67,35 +57,28 @@ pub struct Layer {
 /// Layers on top of each other over time.
 #[derive(Clone, Debug)]
 pub struct StackChart {
-    /// Title.
     pub title: String,
     /// The quantity on the y axis.
     pub y_label: &'static str,
-    /// The x values.
     pub x: Vec<f64>,
     /// The layers, the lowest first.
     pub layers: Vec<Layer>,
     /// Top of the axis.
     pub max: f64,
-    /// The phases.
     pub bands: Vec<Band>,
 }
 
 /// A bar with its label.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// Its name.
     pub name: String,
-    /// Its CSS class.
     pub class: &'static str,
-    /// Its length.
     pub value: f64,
     /// Its value as text.
     pub text: String,
 }
 
 /// Round numbers from 0 (or below `min`) to at least `max`, about `n` of them.
-#[must_use]
 pub fn ticks(min: f64, max: f64, n: usize) -> Vec<f64> {
     let span = (max - min).max(f64::MIN_POSITIVE);
     let raw = span / n.max(1) as f64;
@@ -207,7 +190,6 @@ fn headroom(max: f64) -> f64 {
 
 impl LineChart {
     /// Draws the chart; `None` if there is nothing to draw.
-    #[must_use]
     pub fn draw(&self) -> Option<Markup> {
         let points = || self.lines.iter().flat_map(|l| l.points.iter().copied());
         let min_x = points().map(|p| p.0).reduce(f64::min)?;
@@ -263,7 +245,6 @@ fn figure(title: &str, frame: &Frame, hover: &serde_json::Value, drawing: Markup
 
 impl StackChart {
     /// Draws the chart; `None` if there is nothing to draw.
-    #[must_use]
     pub fn draw(&self) -> Option<Markup> {
         let (first, last) = (*self.x.first()?, *self.x.last()?);
         let frame = Frame { x: (first, last), y_max: headroom(self.max), height: 190.0 };
@@ -308,7 +289,6 @@ impl StackChart {
 }
 
 /// Bars on a common scale, with a title; `None` without bars.
-#[must_use]
 pub fn bars(title: &str, bars: &[Bar]) -> Option<Markup> {
     let max = bars.iter().map(|b| b.value).reduce(f64::max)?;
     let row = 24.0;
@@ -332,7 +312,6 @@ pub fn bars(title: &str, bars: &[Bar]) -> Option<Markup> {
 }
 
 /// A legend: names with the colours of their classes.
-#[must_use]
 pub fn legend(entries: &[(String, &'static str, bool)]) -> Markup {
     html! {
         p class="legend" {

@@ -59,7 +59,6 @@ impl Session for Burner {
 }
 
 /// Sessions that use `cpu_us` microseconds of processor time per transaction each.
-#[must_use]
 pub fn burners(cpu_us: f64, sessions: usize) -> Load<'static> {
     let work = Work::of(cpu_us);
     let session = |_| -> Box<dyn Session> { Box::new(Burner(work.clone())) };
@@ -68,9 +67,6 @@ pub fn burners(cpu_us: f64, sessions: usize) -> Load<'static> {
 
 /// The cores that `sessions` threads get that only compute: fewer than the machine has while its
 /// neighbours work.
-///
-/// # Errors
-/// If no thread can be started.
 pub fn cores(sessions: usize) -> Result<f64> {
     let turn = burners(200.0, sessions).run(Duration::from_millis(300), &mut |_| Ok(()))?;
     Ok(turn.cpu_seconds / turn.seconds.max(1e-9))
@@ -79,9 +75,6 @@ pub fn cores(sessions: usize) -> Result<f64> {
 /// Processor microseconds of a transaction of `load`, all threads of the engine included, while
 /// `beside` other threads compute. With all cores at work each is slower than one by itself: its
 /// clock is lower, and two cores of the operating system may be two threads of one.
-///
-/// # Errors
-/// The failure of a session.
 pub fn price(load: &Load<'_>, beside: usize, duration: Duration) -> Result<f64> {
     let stop = AtomicBool::new(false);
     let before = cpu::process();
@@ -108,7 +101,6 @@ fn compute(stop: &AtomicBool) -> Duration {
 /// Nanoseconds until a core sees what another one has written, in some rounds. `None` if threads
 /// cannot be bound to two cores. It changes several times over when a host moves its virtual
 /// processors, and with it the cost of whatever sessions share.
-#[must_use]
 pub fn core_to_core() -> Option<Figure> {
     let cores = Cores::new(true);
     if !cores.pins() {
@@ -177,7 +169,6 @@ fn round_ns() -> f64 {
 /// The rate of a loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Rate {
-    /// Operations per second.
     pub per_second: f64,
     /// Processor microseconds per operation.
     pub cpu_us: f64,
@@ -185,14 +176,12 @@ pub struct Rate {
 
 impl Rate {
     /// The rate of the transactions of a turn.
-    #[must_use]
     pub fn of(turn: &Turn) -> Rate {
         Rate { per_second: turn.tps(), cpu_us: turn.cpu_us() }
     }
 
     /// The mean of the rates before and after something, since a disk may be faster for some
     /// seconds than in the long run.
-    #[must_use]
     pub fn around(before: Rate, after: Rate) -> Rate {
         let mean = |of: fn(&Rate) -> f64| (of(&before) + of(&after)) / 2.0;
         Rate { per_second: mean(|r| r.per_second), cpu_us: mean(|r| r.cpu_us) }
@@ -265,9 +254,6 @@ impl Session for PageUser<'_> {
 
 impl PageLoop<'_> {
     /// Runs the loop on `threads` threads.
-    ///
-    /// # Errors
-    /// If a file cannot be read or written.
     pub fn run(&self, threads: usize, duration: Duration) -> Result<Rate> {
         let len = std::fs::metadata(self.path).with_context(|| format!("look at {}", self.path.display()))?.len();
         let frames = Frames::new(self.frames.max(threads), self.page_bytes);
@@ -299,9 +285,6 @@ impl PageLoop<'_> {
 
 /// A file beside `path`, of the same length, whose bytes are on disk, so that writing them again
 /// does not allocate. It is removed when the returned value is dropped.
-///
-/// # Errors
-/// If it cannot be written.
 pub fn scratch(path: &Path) -> Result<NamedTempFile> {
     let len = std::fs::metadata(path).with_context(|| format!("look at {}", path.display()))?.len();
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -319,9 +302,6 @@ pub struct SyncLoop {
 
 impl SyncLoop {
     /// Starts the loop on a new file in `dir`.
-    ///
-    /// # Errors
-    /// If the file cannot be made.
     pub fn start(dir: &Path) -> Result<SyncLoop> {
         let path = dir.join("sync-loop");
         let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
@@ -341,7 +321,6 @@ impl SyncLoop {
     }
 
     /// Syncs so far.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.done.0.load(Ordering::Relaxed)
     }
@@ -355,14 +334,4 @@ impl Drop for SyncLoop {
             let _ = thread.join();
         }
     }
-}
-
-/// Syncs per second of small appends in `dir`, without other load.
-///
-/// # Errors
-/// If the file cannot be made.
-pub fn syncs(dir: &Path, duration: Duration) -> Result<f64> {
-    let (began, syncs) = (Instant::now(), SyncLoop::start(dir)?);
-    std::thread::sleep(duration);
-    Ok(syncs.count() as f64 / began.elapsed().as_secs_f64())
 }

@@ -10,19 +10,16 @@ fn of(clock: ClockId) -> Duration {
 }
 
 /// The processor time of all threads of this process so far.
-#[must_use]
 pub fn process() -> Duration {
     of(ClockId::ProcessCPUTime)
 }
 
 /// The processor time of the calling thread so far.
-#[must_use]
 pub fn thread() -> Duration {
     of(ClockId::ThreadCPUTime)
 }
 
 /// Cores that this process may use.
-#[must_use]
 pub fn cores() -> usize {
     crate::pin::cores_given()
 }

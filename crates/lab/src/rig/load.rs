@@ -17,9 +17,6 @@ use crate::rig::cpu;
 /// sessions are created one after the other and the allocator puts them side by side.
 pub trait Session: Send {
     /// Runs one transaction, and calls `done` with the class of each statement after it.
-    ///
-    /// # Errors
-    /// Those of the store.
     fn transaction(&mut self, done: &mut dyn FnMut(usize)) -> Result<()>;
 }
 
@@ -52,18 +49,28 @@ impl Latencies {
         }
     }
 
+    /// The same with every time multiplied by `factor`.
+    pub(crate) fn scaled(&self, factor: f64) -> Latencies {
+        let mut all = Latencies::new(self.0.len() - 1);
+        for (to, from) in all.0.iter_mut().zip(&self.0) {
+            for value in from.iter_recorded() {
+                let ns = (value.value_iterated_to() as f64 * factor) as u64;
+                to.saturating_record_n(ns.max(1), value.count_at_value());
+            }
+        }
+        all
+    }
+
     fn clear(&mut self) {
         self.0.iter_mut().filter(|h| !h.is_empty()).for_each(Histogram::reset);
     }
 
     /// A percentile of whole transactions, in milliseconds; `None` if there were none.
-    #[must_use]
     pub fn transaction_ms(&self, percentile: f64) -> Option<f64> {
         percentile_ms(&self.0[0], percentile)
     }
 
     /// A percentile of the statements of `class`, in milliseconds; `None` if there were none.
-    #[must_use]
     pub fn class_ms(&self, class: usize, percentile: f64) -> Option<f64> {
         percentile_ms(self.0.get(class + 1)?, percentile)
     }
@@ -86,34 +93,27 @@ struct Slot {
 pub struct Second {
     /// Its exact length.
     pub seconds: f64,
-    /// Transactions.
     pub transactions: u64,
-    /// Latencies.
     pub latencies: Latencies,
 }
 
 /// A turn as a whole.
 #[derive(Clone, Debug)]
 pub struct Turn {
-    /// Its length.
     pub seconds: f64,
-    /// Transactions.
     pub transactions: u64,
     /// Processor seconds that the process used.
     pub cpu_seconds: f64,
-    /// Latencies.
     pub latencies: Latencies,
 }
 
 impl Turn {
     /// Transactions per second.
-    #[must_use]
     pub fn tps(&self) -> f64 {
         crate::measure::per_second(self.transactions, self.seconds)
     }
 
     /// Processor microseconds per transaction.
-    #[must_use]
     pub fn cpu_us(&self) -> f64 {
         self.cpu_seconds * 1e6 / (self.transactions as f64).max(1.0)
     }
@@ -128,7 +128,6 @@ pub struct Load<'s> {
 
 impl<'s> Load<'s> {
     /// Creates a load of sessions whose statements have these classes.
-    #[must_use]
     pub fn new(classes: &'static [&'static str], sessions: Vec<Box<dyn Session + 's>>) -> Load<'s> {
         Load { sessions: sessions.into_iter().map(Mutex::new).collect(), classes, group: 1 }
     }
@@ -136,22 +135,17 @@ impl<'s> Load<'s> {
     /// Times `group` transactions in a row as one. With more sessions than cores a session waits
     /// once in a time slice. The percentile must not depend on whether a slice has 99 transactions
     /// or 101.
-    #[must_use]
     pub fn in_groups_of(self, group: u64) -> Load<'s> {
         Load { group: group.max(1), ..self }
     }
 
     /// The names of the classes.
-    #[must_use]
     pub fn classes(&self) -> &'static [&'static str] {
         self.classes
     }
 
     /// Runs all sessions for `duration`. Calls `each` about once a second with the counts since the
     /// last call.
-    ///
-    /// # Errors
-    /// The first failure of a session.
     pub fn run(&self, duration: Duration, each: &mut dyn FnMut(&Second) -> Result<()>) -> Result<Turn> {
         let slots: Vec<Slot> = self.sessions.iter().map(|_| self.slot()).collect();
         let (stop, start) = (AtomicBool::new(false), Gate::new(self.sessions.len()));

@@ -4,18 +4,18 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`site`] | the data: loaded once, opened with pools and logs of any size |
-//! | [`load`] | sessions, their transactions and latencies per statement class |
-//! | [`sampler`] | a sample a second: pool, log, history, waits, disk |
-//! | [`sessions`] | sysbench and dbSTRESS sessions over the engine |
-//! | [`control`] | loops without an engine: processor, reads past the system's cache, syncs |
+//! | `site` | the data: loaded once, opened with pools and logs of any size |
+//! | `load` | sessions, their transactions and latencies per statement class |
+//! | `sampler` | a sample a second: pool, log, history, waits, disk |
+//! | `sessions` | sysbench and dbSTRESS sessions over the engine |
+//! | `control` | loops without an engine: processor, reads past the system's cache, syncs |
 //! | [`fio`] | fio, where the disk is in question |
-//! | [`cpu`] | processor time |
+//! | `cpu` | processor time |
 
-pub mod control;
-pub mod cpu;
+pub(crate) mod control;
+pub(crate) mod cpu;
 pub mod fio;
-pub mod load;
-pub mod sampler;
-pub mod sessions;
-pub mod site;
+pub(crate) mod load;
+pub(crate) mod sampler;
+pub(crate) mod sessions;
+pub(crate) mod site;

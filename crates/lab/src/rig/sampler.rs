@@ -19,7 +19,6 @@ use crate::progress::Progress;
 pub struct Sample {
     /// Seconds since the sampler was created, pauses of the load included.
     pub t: f64,
-    /// Transactions per second.
     pub tps: f64,
     /// Median and 99th percentile of transactions, in milliseconds.
     pub p50_ms: Option<f64>,
@@ -89,13 +88,11 @@ pub struct Sampler {
 
 impl Sampler {
     /// Creates a sampler whose time begins now.
-    #[must_use]
     pub fn new(db: &Database) -> Sampler {
         Sampler::since(db, Instant::now())
     }
 
     /// Creates a sampler whose time began at `began`, so that several share one axis.
-    #[must_use]
     pub fn since(db: &Database, began: Instant) -> Sampler {
         Sampler {
             db: db.clone(),
@@ -113,24 +110,17 @@ impl Sampler {
     }
 
     /// Starts a loop of syncs in `dir`.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     pub fn sync_beside(&mut self, dir: &Path) -> Result<()> {
         self.beside = Some((SyncLoop::start(dir)?, 0));
         Ok(())
     }
 
     /// Seconds since its time began.
-    #[must_use]
     pub fn now(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
 
     /// Runs `load` for `duration` as phase `phase`, with a sample a second.
-    ///
-    /// # Errors
-    /// The failure of a session.
     pub fn run(
         &mut self,
         phase: &str,
@@ -152,12 +142,6 @@ impl Sampler {
         let to = self.now();
         self.phases.push(Span { from, to, label: phase.to_owned() });
         turn
-    }
-
-    /// The last sample's values.
-    #[must_use]
-    pub fn latest(&self) -> Option<&Sample> {
-        self.samples.last()
     }
 
     fn sample(&mut self, load: &Load<'_>, second: &Second) -> Sample {
@@ -206,7 +190,6 @@ impl Sampler {
     }
 
     /// The samples as charts, `name` in their titles; `classes` are those of the statements.
-    #[must_use]
     pub fn charts(&self, name: &str, classes: &[&str]) -> Vec<Chart> {
         let time = |title: &str, unit: &str, lines: Vec<Line>| {
             Chart::over_time(&format!("{name}: {title}"), unit, lines, self.phases.clone())

@@ -41,7 +41,6 @@ impl Session for DbStress<'_> {
 }
 
 /// The dbSTRESS sessions of `options`.
-#[must_use]
 pub fn dbstress<'d>(db: &'d Database, site: &'d Site, options: dbstress::Options, seed: u64) -> Load<'d> {
     let session = |n| -> Box<dyn Session + 'd> {
         let rows = EmbeddedRows::new(db, site.tables());
@@ -63,7 +62,6 @@ impl Session for Sysbench<'_> {
 }
 
 /// sysbench sessions on a table of `rows` rows.
-#[must_use]
 pub fn sysbench<'d>(db: &'d Database, site: &'d Site, mix: Mix, rows: u32, sessions: usize, seed: u64) -> Load<'d> {
     let session = |n: usize| -> Box<dyn Session + 'd> {
         let distribution = Distribution::new(Kind::Uniform, u64::from(rows));

@@ -3,7 +3,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use holdfast::io::{DiskModel, FileDisk, MemoryDisk, ModelDisk};
@@ -33,7 +32,6 @@ pub enum DiskKind {
 
 impl DiskKind {
     /// The disk, for the settings of a document.
-    #[must_use]
     pub fn describe(&self) -> Value {
         match self {
             DiskKind::Memory => json!("memory"),
@@ -51,7 +49,6 @@ impl DiskKind {
 /// The settings of a database; the others are defaults.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The pool.
     pub pool_bytes: u64,
     /// The log between checkpoints; `None`: the default.
     pub log_bytes: Option<u64>,
@@ -61,7 +58,6 @@ pub struct Settings {
 
 impl Settings {
     /// A pool of this size, everything else default.
-    #[must_use]
     pub fn pool(pool_bytes: u64) -> Settings {
         Settings { pool_bytes, log_bytes: None, commit: FlushAtCommit::Sync }
     }
@@ -103,9 +99,6 @@ pub struct Site {
 
 impl Site {
     /// Loads `tables` with `seed`, at memory speed if the disk is a model.
-    ///
-    /// # Errors
-    /// Those of the engine or the file system.
     pub fn load(kind: &DiskKind, tables: Tables, seed: u64) -> Result<Site> {
         let (mut dir, mut model, mut name) = (None, None, PathBuf::from("lab"));
         let disk: Arc<dyn Disk> = match kind {
@@ -156,33 +149,26 @@ impl Site {
     }
 
     /// Opens the database with an empty pool.
-    ///
-    /// # Errors
-    /// Those of [`Builder::open`].
     pub fn open(&self, settings: &Settings) -> Result<Database> {
         self.builder(settings).open(&self.name).with_context(|| format!("open the database in {}", self.name.display()))
     }
 
     /// The tables, in the workload's order.
-    #[must_use]
     pub fn tables(&self) -> &Arc<[Definition]> {
         &self.tables
     }
 
     /// Name of the file of a table.
-    #[must_use]
     pub fn file(&self, table: &str) -> Option<&str> {
         self.files.iter().find(|(name, _)| name == table).map(|(_, file)| file.as_str())
     }
 
     /// The disk.
-    #[must_use]
     pub fn disk(&self) -> &Arc<dyn Disk> {
         &self.disk
     }
 
     /// Directory of the database, on a real disk.
-    #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self._dir.as_ref().map(|_| self.name.as_path())
     }
@@ -202,11 +188,4 @@ fn definitions(tables: Tables) -> Arc<[Definition]> {
             dbstress::table_names(options.hpk).iter().map(|name| definition(name, false)).collect()
         }
     }
-}
-
-/// The published spinning disk, made `factor` times as fast.
-#[must_use]
-pub fn modelled(factor: f64) -> DiskKind {
-    let base = DiskModel { seek: Duration::from_millis(8), bytes_per_second: 100_000_000 };
-    DiskKind::Model(base.scaled(factor))
 }

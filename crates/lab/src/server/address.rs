@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use holdfast_server::Cache;
-use mysql::OptsBuilder;
+use mysql::{Opts, OptsBuilder};
 
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,5 +107,31 @@ impl Address {
                 .arg(format!("--user={user}"))
                 .env("MYSQL_PWD", password),
         };
+    }
+}
+
+/// Parses the address `mysql://user:password@host:port/`.
+pub fn parse(url: &str) -> Result<Address, String> {
+    let opts = Opts::from_url(url).map_err(|e| format!("give dsn:mysql://user:password@host:port/ ({e})"))?;
+    let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
+    Ok(Address::Tcp {
+        host: opts.get_ip_or_hostname().into_owned(),
+        port: opts.get_tcp_port(),
+        user: text(opts.get_user()),
+        password: text(opts.get_pass()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_is_read_from_the_url() {
+        let address = parse("mysql://me:s%40crt@db.example:3307/").unwrap();
+        let (host, user, password) = ("db.example".to_owned(), "me".to_owned(), "s@crt".to_owned());
+        assert_eq!(address, Address::Tcp { host, port: 3307, user, password });
+        assert!(parse("mysql://").is_err());
+        assert!(parse("postgres://me@host/").is_err());
     }
 }

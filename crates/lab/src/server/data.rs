@@ -17,9 +17,6 @@ pub const SCHEMA: &str = "holdfast_lab";
 const ROWS_AT_ONCE: u32 = 2000;
 
 /// Creates both tables with `engine` in the current schema, the hot one with `rows[0]` rows.
-///
-/// # Errors
-/// Those of the server.
 pub fn load(conn: &mut Conn, engine: &str, seed: u64, rows: [u32; 2], told: &mut dyn FnMut(u32)) -> Result<()> {
     let [hot, big] = rows;
     load_one(conn, (HOT, engine), seed, hot, told)?;
@@ -27,9 +24,6 @@ pub fn load(conn: &mut Conn, engine: &str, seed: u64, rows: [u32; 2], told: &mut
 }
 
 /// Creates a table with an engine in the current schema, with `rows` rows.
-///
-/// # Errors
-/// Those of the server.
 pub fn load_one(
     conn: &mut Conn,
     (table, engine): (&str, &str),

@@ -20,9 +20,6 @@ pub struct Health {
 
 impl Health {
     /// Reads the counters.
-    ///
-    /// # Errors
-    /// If the server does not answer.
     pub fn read(conn: &mut Conn) -> Result<Health> {
         let mut ask = |sql: &str| -> Result<BTreeMap<String, String>> {
             let rows = conn.query::<(String, Option<String>), _>(sql).context("ask for the server's counters")?;
@@ -182,7 +179,6 @@ impl Between<'_> {
 }
 
 /// Findings for the time between two readings, a sentence or two for each.
-#[must_use]
 pub fn findings(before: &Health, after: &Health) -> Vec<String> {
     let between = Between { before, after };
     let all = [

@@ -11,19 +11,12 @@ use holdfast_server::{Cache, Server};
 
 use super::address::Address;
 use super::load::{Dump, Oltp, Sysbench};
-use super::probe::{Counters, Probe, Resident};
-use crate::bench::{Phase, Sample, Segment};
-use crate::experiments::sideload::{BIG, HOT};
+use super::probe::{Counters, Probe};
+use crate::bench::{Phase, Sample};
+use crate::experiments::sideload::outcome::{Resident, mb_of, segments};
 use crate::measure::{human, per_second};
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
-
-/// The indexes that are charted.
-#[must_use]
-pub fn segments() -> Vec<Segment> {
-    let segment = |(table, index): (&str, &str)| Segment { table: table.to_owned(), index: index.to_owned() };
-    [(HOT, "PRIMARY"), (HOT, "k"), (BIG, "PRIMARY"), (BIG, "k")].map(segment).to_vec()
-}
 
 /// All counters at one moment.
 #[derive(Clone, Debug)]
@@ -42,26 +35,22 @@ impl Mark {
     }
 
     /// Transactions per second since `earlier`.
-    #[must_use]
     pub fn tps_since(&self, earlier: &Mark) -> f64 {
         per_second(self.counters.commits.saturating_sub(earlier.counters.commits), self.seconds_since(earlier))
     }
 
     /// Bytes of the dump per second since `earlier`.
-    #[must_use]
     pub fn dump_since(&self, earlier: &Mark) -> f64 {
         per_second(self.dumped.saturating_sub(earlier.dumped), self.seconds_since(earlier))
     }
 
     /// Pages made young, and touches that did not make a page young, since `earlier`.
-    #[must_use]
     pub fn young_since(&self, earlier: &Mark) -> Option<(u64, u64)> {
         let (to, from) = (&self.counters, &earlier.counters);
         Some((to.made_young?.saturating_sub(from.made_young?), to.not_young?.saturating_sub(from.not_young?)))
     }
 
     /// Reads of the hot table since `earlier`.
-    #[must_use]
     pub fn hot_reads_since(&self, earlier: &Mark) -> Option<u64> {
         Some(self.counters.hot_reads?.saturating_sub(earlier.counters.hot_reads?))
     }
@@ -119,9 +108,6 @@ const BYTES_PER_ROW: f64 = 205.0;
 
 impl<'c> Instance<'c> {
     /// Starts `server` on its data.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub fn start(cache: &'c Cache, cores: &'c Cores, server: Server<'c>, spec: &Spec) -> Result<Instance<'c>> {
         // Processes inherit the cores of the thread that starts them.
         cores.pin(Role::Server);
@@ -134,9 +120,6 @@ impl<'c> Instance<'c> {
     }
 
     /// Connects to a running server.
-    ///
-    /// # Errors
-    /// If it does not answer.
     pub fn attach(cache: &'c Cache, cores: &'c Cores, address: Address, spec: &Spec) -> Result<Instance<'c>> {
         let probe = Probe::new(&address, spec.engine)?;
         Ok(Instance {
@@ -160,9 +143,6 @@ impl<'c> Instance<'c> {
     }
 
     /// Shuts the server down, so that its data can be copied.
-    ///
-    /// # Errors
-    /// If it does not end.
     pub fn shut_down(mut self) -> Result<()> {
         self.stop_oltp();
         self.stop_dump();
@@ -170,9 +150,6 @@ impl<'c> Instance<'c> {
     }
 
     /// Starts sysbench, stopped.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     pub fn start_oltp(&mut self, oltp: &Oltp) -> Result<()> {
         let sysbench = Sysbench::start(self.cache, &self.address, oltp)?;
         sysbench.stop(true);
@@ -198,7 +175,6 @@ impl<'c> Instance<'c> {
     }
 
     /// Dumps finished since the dump was started.
-    #[must_use]
     pub fn dumps(&self) -> u64 {
         self.dump.as_ref().map_or(0, Dump::finished)
     }
@@ -209,13 +185,11 @@ impl<'c> Instance<'c> {
     }
 
     /// Seconds of a dump at that many bytes a second.
-    #[must_use]
     pub fn dump_seconds(&self, bytes_per_second: f64) -> f64 {
         f64::from(self.big_rows) * self.bytes_per_row / bytes_per_second.max(1.0)
     }
 
     /// The rows in that many bytes of the dump.
-    #[must_use]
     pub fn rows(&self, bytes: f64) -> f64 {
         bytes / self.bytes_per_row
     }
@@ -226,15 +200,11 @@ impl<'c> Instance<'c> {
     }
 
     /// Samples and phases so far.
-    #[must_use]
     pub fn series(&self) -> (&[Sample], &[Phase]) {
         (&self.samples, &self.phases)
     }
 
     /// All counters now, while the server's time is stopped.
-    ///
-    /// # Errors
-    /// If the server does not answer.
     pub fn mark(&mut self) -> Result<Mark> {
         self.mark_at(self.ran)
     }
@@ -245,9 +215,6 @@ impl<'c> Instance<'c> {
     }
 
     /// The content of the cache.
-    ///
-    /// # Errors
-    /// If the server does not answer.
     pub fn resident(&mut self) -> Result<Vec<Resident>> {
         self.probe.resident()
     }
@@ -255,9 +222,6 @@ impl<'c> Instance<'c> {
     /// Lets the clients run for `duration` as part of phase `phase`, or until `enough` returns true
     /// for two successive marks. Returns the marks at the start and at the end, and true in the
     /// second case.
-    ///
-    /// # Errors
-    /// If a client fails or the server does not answer.
     pub fn run_until(
         &mut self,
         phase: &str,
@@ -298,9 +262,6 @@ impl<'c> Instance<'c> {
     }
 
     /// As [`Instance::run_until`], for all of `duration`.
-    ///
-    /// # Errors
-    /// As [`Instance::run_until`].
     pub fn run(&mut self, phase: &str, duration: Duration, progress: &mut Progress) -> Result<(Mark, Mark)> {
         self.run_until(phase, duration, progress, &mut |_, _, _| false).map(|(first, end, _)| (first, end))
     }
@@ -333,7 +294,7 @@ impl<'c> Instance<'c> {
         self.stop_clients(true);
         let resident = self.resident()?;
         self.stop_clients(false);
-        self.listed = segments().iter().map(|s| Resident::mb_of(&resident, &s.table, &s.index)).collect();
+        self.listed = segments().iter().map(|s| mb_of(&resident, &s.table, &s.index)).collect();
         Ok(began.elapsed())
     }
 

@@ -18,7 +18,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that was reached.
 pub(crate) struct NamedServer {
     conn: Conn,
-    /// Its address.
     pub address: Address,
     /// The engine, with the setting that the server has.
     pub contender: Contender,
@@ -28,9 +27,6 @@ pub(crate) struct NamedServer {
 
 impl NamedServer {
     /// Connects to the server at `address` and reads its settings of `engine`.
-    ///
-    /// # Errors
-    /// If it cannot be reached, or has no such engine.
     pub fn reach(address: &Address, engine: Engine) -> Result<NamedServer> {
         let mut conn = connect(address)?;
         let contender = contender(&mut conn, engine)?;
@@ -39,9 +35,6 @@ impl NamedServer {
     }
 
     /// Creates the schema.
-    ///
-    /// # Errors
-    /// If there is one of that name, or the user may not create one.
     pub fn begin(mut self) -> Result<ServerWithSchema> {
         let before = Health::read(&mut self.conn)?;
         let schema = Schema::create(self.conn, &self.address)?;
@@ -52,7 +45,6 @@ impl NamedServer {
 
 /// A server with the schema, which is dropped with this value in every case.
 pub(crate) struct ServerWithSchema {
-    /// Its address.
     pub address: Address,
     /// The engine, with the setting that the server has.
     pub contender: Contender,
@@ -65,25 +57,16 @@ pub(crate) struct ServerWithSchema {
 
 impl ServerWithSchema {
     /// A connection.
-    ///
-    /// # Errors
-    /// If the server does not answer any more.
     pub fn connect(&self) -> Result<Conn> {
         connect(&self.address)
     }
 
     /// Findings from the counters since the beginning.
-    ///
-    /// # Errors
-    /// If the server does not answer any more.
     pub fn findings(&self) -> Result<Vec<String>> {
         Ok(health::findings(&self.before, &Health::read(&mut self.connect()?)?))
     }
 
     /// Drops the schema.
-    ///
-    /// # Errors
-    /// If the server does not answer any more.
     pub fn end(self) -> Result<()> {
         self.schema.remove()
     }
@@ -159,7 +142,7 @@ impl Drop for Schema {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::foreign::parse;
+    use crate::server::address::parse;
 
     #[test]
     fn nobody_there_is_said_so() {

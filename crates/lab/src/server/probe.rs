@@ -13,27 +13,7 @@ use mysql::prelude::Queryable;
 use super::address::Address;
 use super::data::SCHEMA;
 use crate::experiments::sideload::HOT;
-
-/// The part of an index in the cache.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Resident {
-    /// The table.
-    pub table: String,
-    /// The index.
-    pub index: String,
-    /// Pages.
-    pub pages: u64,
-    /// 10^6 bytes.
-    pub mb: f64,
-}
-
-impl Resident {
-    /// The part of `index` of `table` in the cache, in 10^6 bytes; of all indexes if none is named.
-    pub(super) fn mb_of(all: &[Resident], table: &str, index: &str) -> f64 {
-        let of = all.iter().filter(|r| r.table == table && (index.is_empty() || r.index == index));
-        of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
-    }
-}
+use crate::experiments::sideload::outcome::Resident;
 
 /// The counters at one moment. They only grow.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,9 +63,6 @@ pub struct Probe {
 
 impl Probe {
     /// Connects. `engine` is that of the tables.
-    ///
-    /// # Errors
-    /// If the server does not answer.
     pub fn new(address: &Address, engine: &str) -> Result<Probe> {
         let mut conn = Conn::new(address.options()).context("connect to the server")?;
         let kind = match engine.to_ascii_lowercase().as_str() {
@@ -112,9 +89,6 @@ impl Probe {
     }
 
     /// The counters now.
-    ///
-    /// # Errors
-    /// If the server does not answer.
     pub fn counters(&mut self) -> Result<Counters> {
         let prefix = match self.kind {
             Kind::Holdfast => "Holdfast_",
@@ -137,9 +111,6 @@ impl Probe {
     }
 
     /// Reads of a table from disk; `None` if the server does not report them.
-    ///
-    /// # Errors
-    /// If the server does not answer.
     pub fn reads_of(&mut self, table: &str) -> Result<Option<u64>> {
         let schema = &self.schema;
         let sql = match self.kind {
@@ -165,9 +136,6 @@ impl Probe {
     }
 
     /// The columns [`STATS`] of the pool's statistics.
-    ///
-    /// # Errors
-    /// If the server does not answer, or has no pool.
     pub fn pool_stats(&mut self) -> Result<[u64; STATS.len()]> {
         let engine = match self.kind {
             Kind::Holdfast => "HOLDFAST",
@@ -192,15 +160,11 @@ impl Probe {
     }
 
     /// Size of a page, in bytes.
-    #[must_use]
     pub fn page_bytes(&self) -> u64 {
         self.page_bytes as u64
     }
 
     /// The content of the cache, by table and index; empty if the server does not report it.
-    ///
-    /// # Errors
-    /// If the server does not answer.
     pub fn resident(&mut self) -> Result<Vec<Resident>> {
         let schema = &self.schema;
         let sql = match self.kind {

@@ -11,15 +11,15 @@ use serde_json::json;
 
 use super::address::Address;
 use super::contender::{self, Contender, Engine};
-use super::foreign;
 use super::named::ServerWithSchema;
-use super::querycache;
-use super::sideload::Options;
 use super::turns::Place;
 use super::turns::running::{self, What};
 use super::turns::side::FOR_MANY_SESSIONS;
 use crate::document::Document;
+use crate::experiments::querycache;
 use crate::experiments::sideload::scale::Scale;
+use crate::experiments::sideload::servers::foreign;
+use crate::experiments::sideload::servers::runs::Options;
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
 
@@ -83,7 +83,7 @@ pub fn in_turns(server: Release, mut what: What, progress: &mut Progress) -> Res
 const O_DIRECT: &str = "--innodb-flush-method=O_DIRECT";
 
 /// Options for a pool of that size, with what makes a server of today comparable.
-pub(super) fn with_pool(server: Release, pool_bytes: u64) -> Vec<String> {
+pub(crate) fn with_pool(server: Release, pool_bytes: u64) -> Vec<String> {
     let mut options = vec![format!("--innodb-buffer-pool-size={pool_bytes}")];
     if server.is_historic() {
         return options;
@@ -108,7 +108,7 @@ fn size(pool_bytes: u64) -> f64 {
 }
 
 /// Adds the options that the server was started with to a document and its text.
-pub(super) fn with_options(
+pub(crate) fn with_options(
     (mut document, mut text): (Document, String),
     server: Release,
     options: &[String],
@@ -120,7 +120,7 @@ pub(super) fn with_options(
 }
 
 /// A server that runs until the first value is dropped.
-pub(super) fn start(
+pub(crate) fn start(
     server: Release,
     options: &[String],
     cores: &Cores,

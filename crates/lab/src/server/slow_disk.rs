@@ -11,7 +11,7 @@ use crate::pin::{Cores, Role};
 
 /// `server`, to be started with its data on a modelled disk. If `switch` is given, the disk is slow
 /// only while that file exists.
-pub(super) fn on_slow_disk<'c>(
+pub(crate) fn on_slow_disk<'c>(
     server: Server<'c>,
     cores: &Cores,
     seek: Duration,

@@ -1,9 +1,11 @@
 //! The engine in this process.
 
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use holdfast::metrics::WaitClass;
 use holdfast::{Database, ReadOptions, ReadTransaction};
 use holdfast_workload::dbstress::{self, Table};
 
@@ -11,18 +13,25 @@ use super::meters::{self, Meter, Values};
 use super::{Second, Series, Subject, Turn};
 use crate::figures::Chart;
 use crate::progress::Progress;
+use crate::rig::load::Load;
 use crate::rig::sampler::{Sample, Sampler};
 use crate::rig::sessions::{DBSTRESS_CLASSES, dbstress as sessions};
 use crate::rig::site::{Settings, Site};
+use crate::rig::{control, cpu};
 use crate::server::turns::workload::Workload;
 
-/// An open database under dbSTRESS.
+/// An open database under dbSTRESS, or the control of one.
 pub struct Embedded {
     series: Series,
-    site: Site,
+    site: Arc<Site>,
     db: Database,
     sampler: Sampler,
     snapshot: Option<Snapshot>,
+    group: u64,
+    /// For the control of an engine: how long its price is measured.
+    pricing: Option<Duration>,
+    /// The last price, and the sessions whose it is.
+    priced: Option<(dbstress::Options, f64)>,
 }
 
 /// The sessions of a turn, and the seed of the first turn.
@@ -34,23 +43,99 @@ pub struct Sessions {
 
 impl Embedded {
     /// Opens the database of `site`. The time axis of its own charts begins at `began`.
-    ///
-    /// # Errors
-    /// Those of [`Site::open`].
     pub fn open(name: &str, site: Site, settings: &Settings, began: Instant) -> Result<Embedded> {
         let db = site.open(settings)?;
         let sampler = Sampler::since(&db, began);
-        Ok(Embedded { series: Series::new(name), site, db, sampler, snapshot: None })
+        let site = Arc::new(site);
+        Ok(Embedded {
+            series: Series::new(name),
+            site,
+            db,
+            sampler,
+            snapshot: None,
+            group: 1,
+            pricing: None,
+            priced: None,
+        })
+    }
+
+    /// Times that many transactions in a row as one ([`Load::in_groups_of`]).
+    pub fn timed_in_groups_of(self, group: u64) -> Embedded {
+        Embedded { group, ..self }
+    }
+
+    /// The control of this engine: as many threads as its sessions that use the processor time of
+    /// one session's transaction and do nothing else. That time is measured before and after each
+    /// turn, for `pricing` each; that after one turn is that before the next.
+    pub fn control(&self, name: &str, pricing: Duration) -> Embedded {
+        let (series, sampler) = (Series::new(name), Sampler::new(&self.db));
+        let (site, db) = (Arc::clone(&self.site), self.db.clone());
+        Embedded { series, site, db, sampler, snapshot: None, group: self.group, pricing: Some(pricing), priced: None }
+    }
+
+    fn load(&self, work: &Sessions) -> Load<'_> {
+        let load = sessions(&self.db, &self.site, work.options, work.seed + self.series.turns);
+        load.in_groups_of(self.group)
+    }
+
+    /// A turn of the control. The loop is measured before it runs, and on a shared machine the same
+    /// loop takes up to twice as long a second later: the figures are converted to those of a loop
+    /// that took the intended time.
+    fn control_turn(&mut self, work: &Sessions, duration: Duration, pricing: Duration) -> Result<Turn> {
+        let sessions = work.options.sessions as usize;
+        let alone = Sessions { options: dbstress::Options { sessions: 1, ..work.options }, ..*work };
+        let alone = self.load(&alone).in_groups_of(1);
+        // With as many cores at work as in the turns.
+        let price = || control::price(&alone, cpu::cores().min(sessions) - 1, pricing);
+        let known = self.priced.filter(|(options, _)| *options == work.options);
+        let before = known.map_or_else(price, |(_, us)| Ok(us))?;
+        let turn = control::burners(before, sessions).in_groups_of(self.group).run(duration, &mut |_| Ok(()))?;
+        let after = price()?;
+        let price = f64::midpoint(before, after);
+        let slower = turn.cpu_us() / price;
+        drop(alone);
+        self.priced = Some((work.options, after));
+        let latencies = turn.latencies.scaled(1.0 / slower);
+        let (seconds, transactions) = (turn.seconds, turn.transactions as f64 * slower);
+        let mut values = [None; Meter::ALL.len()];
+        values[Meter::Commits as usize] = Some(transactions / seconds);
+        let (cpu_seconds, each) = (Some(turn.cpu_seconds), vec![Second { t: self.series.ran + seconds, values }]);
+        Ok(Turn { seconds, transactions, cpu_seconds, values, latencies, p95_ms: vec![], waits_us: vec![], each })
+    }
+
+    fn engine_turn(
+        &mut self,
+        work: &Sessions,
+        phase: &str,
+        duration: Duration,
+        progress: &mut Progress,
+    ) -> Result<Turn> {
+        let (from, began, before) = (self.sampler.samples.len(), self.sampler.now(), self.db.metrics_snapshot());
+        let load = sessions(&self.db, &self.site, work.options, work.seed + self.series.turns);
+        let turn = self.sampler.run(phase, &load.in_groups_of(self.group), duration, progress)?;
+        let did = self.db.metrics_snapshot().delta(&before);
+        let second = |s: &Sample| Second { t: self.series.ran + s.t - began, values: values(s) };
+        let each: Vec<Second> = self.sampler.samples[from..].iter().map(second).collect();
+        let mut values = meters::over(each.iter().map(|s| &s.values));
+        values[Meter::CoreToCore as usize] = control::core_to_core().map(|figure| figure.median);
+        let waited = |class: &WaitClass| (class.name(), did.wait(*class).total.as_secs_f64() * 1e6);
+        Ok(Turn {
+            seconds: turn.seconds,
+            transactions: turn.transactions as f64,
+            cpu_seconds: Some(turn.cpu_seconds),
+            values,
+            latencies: turn.latencies,
+            p95_ms: Vec::new(),
+            waits_us: WaitClass::ALL.iter().map(waited).collect(),
+            each,
+        })
     }
 
     /// Opens another database in its place; its turns go on.
-    ///
-    /// # Errors
-    /// Those of [`Site::open`].
     pub fn reopen(&mut self, site: Site, settings: &Settings) -> Result<()> {
         self.db = site.open(settings)?;
         self.sampler.follow(&self.db);
-        self.site = site;
+        self.site = Arc::new(site);
         Ok(())
     }
 }
@@ -77,19 +162,9 @@ impl Subject for Embedded {
 
     fn turn(&mut self, work: &Sessions, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
         self.series.turns += 1;
-        let load = sessions(&self.db, &self.site, work.options, work.seed + self.series.turns);
-        let (from, began) = (self.sampler.samples.len(), self.sampler.now());
-        let turn = self.sampler.run(phase, &load, duration, progress)?;
-        let second = |s: &Sample| Second { t: self.series.ran + s.t - began, values: values(s) };
-        let each: Vec<Second> = self.sampler.samples[from..].iter().map(second).collect();
-        let turn = Turn {
-            seconds: turn.seconds,
-            transactions: turn.transactions as f64,
-            cpu_seconds: Some(turn.cpu_seconds),
-            values: meters::over(each.iter().map(|s| &s.values)),
-            latencies: turn.latencies,
-            p95_ms: Vec::new(),
-            each,
+        let turn = match self.pricing {
+            Some(pricing) => self.control_turn(work, duration, pricing)?,
+            None => self.engine_turn(work, phase, duration, progress)?,
         };
         self.series.add(phase, &turn);
         if let Some(snapshot) = &mut self.snapshot {
@@ -131,7 +206,7 @@ impl Subject for Embedded {
     }
 
     fn charts(&self) -> Vec<Chart> {
-        self.sampler.charts(self.name(), DBSTRESS_CLASSES)
+        if self.pricing.is_some() { Vec::new() } else { self.sampler.charts(self.name(), DBSTRESS_CLASSES) }
     }
 }
 

@@ -33,6 +33,8 @@ pub enum Meter {
     FreeWaits,
     /// Syncs of a loop beside the engine on the same disk.
     Syncs,
+    /// Time until a core sees what another one has written, just after a turn.
+    CoreToCore,
 }
 
 /// How a meter is read and shown.
@@ -50,7 +52,7 @@ pub type Values = [Option<f64>; Meter::ALL.len()];
 
 impl Meter {
     /// All of them.
-    pub const ALL: [Meter; 11] = [
+    pub const ALL: [Meter; 12] = [
         Meter::Commits,
         Meter::History,
         Meter::Versions,
@@ -62,6 +64,7 @@ impl Meter {
         Meter::Writes,
         Meter::FreeWaits,
         Meter::Syncs,
+        Meter::CoreToCore,
     ];
 
     fn dial(self) -> Dial {
@@ -96,18 +99,17 @@ impl Meter {
                 "per second",
                 ["Holdfast_buffer_pool_wait_free", "Innodb_buffer_pool_wait_free", ""],
             ),
+            Meter::CoreToCore => gauge("core to core", "nanoseconds", [""; 3]),
             Meter::Syncs => counter("syncs of a loop beside it", "per second", [""; 3]),
         }
     }
 
     /// Title of its chart.
-    #[must_use]
     pub fn title(self) -> &'static str {
         self.dial().title
     }
 
     /// The unit of its chart.
-    #[must_use]
     pub fn unit(self) -> &'static str {
         self.dial().unit
     }
@@ -123,9 +125,6 @@ impl Meter {
 }
 
 /// Reads all meters of a server whose tables are in `contender`.
-///
-/// # Errors
-/// If the server does not answer.
 pub fn read(conn: &mut Conn, contender: Contender) -> Result<Values> {
     let names = Meter::ALL.map(|m| m.variable(contender));
     let list = names.iter().filter(|n| !n.is_empty()).map(|n| format!("'{n}'")).collect::<Vec<_>>().join(",");
@@ -152,7 +151,6 @@ fn of_monitor(text: &str) -> (Option<f64>, Option<f64>) {
 }
 
 /// The changes between two readings `seconds` apart: counters per second, gauges as in `to`.
-#[must_use]
 pub fn between(from: &Values, to: &Values, seconds: f64) -> Values {
     let mut values = *to;
     for (n, meter) in Meter::ALL.into_iter().enumerate().filter(|(_, m)| m.dial().grows) {
@@ -163,7 +161,6 @@ pub fn between(from: &Values, to: &Values, seconds: f64) -> Values {
 }
 
 /// The values of seconds of equal length as one: the means of the rates, and the last gauges.
-#[must_use]
 pub fn over<'v>(seconds: impl Iterator<Item = &'v Values> + Clone) -> Values {
     let mut values = seconds.clone().last().copied().unwrap_or([None; Meter::ALL.len()]);
     for meter in Meter::ALL.into_iter().filter(|m| m.dial().grows) {

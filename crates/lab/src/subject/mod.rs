@@ -35,7 +35,6 @@ pub struct Second {
 pub struct Turn {
     /// How long it was.
     pub seconds: f64,
-    /// Transactions.
     pub transactions: f64,
     /// Processor seconds of the engine's process, if the system reports them.
     pub cpu_seconds: Option<f64>,
@@ -45,31 +44,28 @@ pub struct Turn {
     pub latencies: Latencies,
     /// sysbench's 95th percentiles of the seconds, in milliseconds.
     pub p95_ms: Vec<f64>,
-    /// The seconds.
+    /// Microseconds that all sessions together waited, by class, if the engine reports them.
+    pub waits_us: Vec<(&'static str, f64)>,
     pub each: Vec<Second>,
 }
 
 impl Turn {
     /// Transactions per second.
-    #[must_use]
     pub fn tps(&self) -> f64 {
         self.transactions / self.seconds.max(1e-9)
     }
 
     /// Processor microseconds of the engine's process per transaction.
-    #[must_use]
     pub fn cpu_us(&self) -> Option<f64> {
         self.cpu_seconds.map(|s| s * 1e6 / self.transactions.max(1.0))
     }
 
     /// The count of a meter per transaction.
-    #[must_use]
     pub fn per_transaction(&self, meter: Meter) -> Option<f64> {
         self.values[meter as usize].map(|rate| rate / self.tps().max(1e-9))
     }
 
     /// The values of a meter, second by second.
-    #[must_use]
     pub fn series(&self, meter: Meter) -> Vec<f64> {
         self.each.iter().filter_map(|s| s.values[meter as usize]).collect()
     }
@@ -92,7 +88,6 @@ pub struct Series {
 
 impl Series {
     /// A subject without turns.
-    #[must_use]
     pub fn new(name: &str) -> Series {
         Series { name: name.to_owned(), ..Series::default() }
     }
@@ -106,7 +101,6 @@ impl Series {
     }
 
     /// The values of a meter in a part of the seconds, given as shares of them.
-    #[must_use]
     pub fn part(&self, meter: Meter, from: f64, to: f64) -> Vec<f64> {
         let n = self.seconds.len() as f64;
         let seconds = &self.seconds[(n * from) as usize..(n * to) as usize];
@@ -114,7 +108,6 @@ impl Series {
     }
 
     /// The greatest value of a meter.
-    #[must_use]
     pub fn most(&self, meter: Meter) -> Option<f64> {
         self.part(meter, 0.0, 1.0).into_iter().reduce(f64::max)
     }
@@ -137,23 +130,14 @@ pub trait Subject {
     }
 
     /// The load of `sessions` sessions. In dbSTRESS one WRITE follows every `rw_ratio` READs.
-    ///
-    /// # Errors
-    /// If the subject has no such load.
     fn work(&self, workload: Workload, sessions: u32, rw_ratio: u32, seed: u64) -> Result<Self::Work>;
 
     /// A turn: `work` runs for `duration`, as part of `phase`. Its random numbers differ from those
     /// of all turns before, whichever load they had: the same UPDATE again would change nothing,
     /// and the same read would find its page in the cache.
-    ///
-    /// # Errors
-    /// If a client fails or a server does not answer.
     fn turn(&mut self, work: &Self::Work, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn>;
 
     /// A turn that is not measured: it leaves no seconds behind, and takes no time in the charts.
-    ///
-    /// # Errors
-    /// As [`Subject::turn`].
     fn warm_up(&mut self, work: &Self::Work, duration: Duration, progress: &mut Progress) -> Result<Turn> {
         let series = self.series();
         let (seconds, spans, ran) = (series.seconds.len(), series.spans.len(), series.ran);
@@ -169,30 +153,18 @@ pub trait Subject {
     fn memory_mb(&self) -> Option<f64>;
 
     /// Begins a transaction that reads the present state, and holds it.
-    ///
-    /// # Errors
-    /// Those of the engine.
     fn hold_snapshot(&mut self) -> Result<()>;
 
     /// The rows of dbSTRESS's HISTORY that the snapshot saw otherwise than the newest state. Ends
     /// the transaction of the snapshot.
-    ///
-    /// # Errors
-    /// If none is held, or the states do not have the same rows.
     fn rows_changed(&mut self) -> Result<u64>;
 
     /// Writes the log round under a load such as `work`, so that flushing reaches its steady state;
     /// a modelled disk is fast meanwhile, and slow from then on. `lap` is what flushing lets the
     /// log grow to, in bytes. False if there was not enough time.
-    ///
-    /// # Errors
-    /// Those of the engine.
     fn fill_log(&mut self, work: &Self::Work, lap: f64, progress: &mut Progress) -> Result<bool>;
 
     /// From now on a loop of syncs runs beside the turns, if the subject has one on its disk.
-    ///
-    /// # Errors
-    /// If the loop cannot be started.
     fn sync_beside(&mut self) -> Result<()> {
         Ok(())
     }

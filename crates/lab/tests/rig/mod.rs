@@ -52,8 +52,13 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         log_bytes: 4 << 20,
         dir: dir.clone(),
     };
+    let sessions = sessions::Options {
+        plan: Plan { rounds: Rounds { least: 2, most: 2 }, ..plan.clone() },
+        workload: Workload::DbStress { objects: 300 },
+        counts: vec![1, 3],
+        short_turns: Some(2),
+    };
     let purge = purge::Options { plan, objects: 300, sessions: 2, pool_bytes: 32 << 20 };
-    let sessions = sessions::Options { objects: 300, counts: vec![1, 3], turns: 2, turn: TURN, seed: SEED };
     // Nothing is fetched: a machine without fio uses the loop.
     let fio = Fio::installed().map_err(|error| error.to_string());
     let iobound =

@@ -18,6 +18,7 @@ mod cell;
 mod options;
 mod price;
 mod references;
+pub mod servers;
 
 use anyhow::{Context, Result, anyhow};
 use holdfast::FlushMethod;
@@ -47,9 +48,6 @@ struct Outcome {
 }
 
 /// Runs the experiment. Returns the document and what is printed.
-///
-/// # Errors
-/// If the data cannot be loaded, or a session fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     progress.step("loading the table");
     progress.show(&format!("{} rows", options.rows));

@@ -25,9 +25,6 @@ pub struct PageMap {
 
 impl PageMap {
     /// Reads the pages of `file`, which contains the clustered index of `table`.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or does not contain a sound tree.
     pub fn read(db: &Database, disk: &dyn Disk, table: &str, file: &str) -> Result<PageMap> {
         let (cache, tables) = db.cache_stats();
         let table = tables.iter().find(|t| t.name == table).ok_or_else(|| anyhow!("there is no table {table}"))?;
@@ -70,7 +67,6 @@ impl PageMap {
     }
 
     /// Pages of the index.
-    #[must_use]
     pub fn pages(&self) -> usize {
         let mut inner: Vec<u32> = self.above.iter().flatten().copied().collect();
         inner.sort_unstable();
@@ -154,7 +150,6 @@ impl Sql for Recorder<'_> {
 /// The parameters of the simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// The transactions.
     pub mix: Mix,
     /// Rows of the table.
     pub rows: u32,
@@ -162,15 +157,11 @@ pub struct Plan {
     pub sessions: usize,
     /// Transactions that warm the cache up, and those that are counted.
     pub transactions: [usize; 2],
-    /// Seed.
     pub seed: u64,
 }
 
 /// Misses per transaction of the engine's policy in a pool of each of `frames`, for the references
 /// of `plan`.
-///
-/// # Errors
-/// If a pool is too small to be simulated.
 pub fn misses_per_transaction(map: &PageMap, plan: &Plan, frames: &[usize]) -> Result<Vec<f64>> {
     let last = map.leaves.iter().map(|l| l.1).chain(map.above.iter().flatten().copied()).max().unwrap_or(0);
     let keys = (0..=u64::from(last)).collect();

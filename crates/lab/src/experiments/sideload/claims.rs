@@ -1,7 +1,8 @@
 //! The claims of the experiment on the embedded engine.
 
 use super::options::Start;
-use super::scenario::Outcome;
+use super::outcome::Warmth;
+use super::scenario::PolicyOutcome;
 use super::shares::Shares;
 use crate::claims::{Bar, Claim, Evidence};
 use crate::target::{Hint, Policy};
@@ -23,41 +24,36 @@ const MADE_YOUNG_LATE: Bar = Bar::AtMost(0.25);
 /// causes one.
 const NOT_YOUNG: Bar = Bar::AtLeast(10.0);
 
-fn find(outcomes: &[Outcome], start: Start, is: impl Fn(&Policy) -> bool) -> Option<&Outcome> {
-    outcomes.iter().find(|o| o.start == start && o.speed == Speed::Full && is(&o.policy))
+fn find(outcomes: &[PolicyOutcome], start: Start, is: impl Fn(&Policy) -> bool) -> Option<&PolicyOutcome> {
+    outcomes.iter().find(|o| o.of.start == start && o.speed == Speed::Full && is(&o.policy))
 }
 
 /// All claims of the experiment. `spinning` is true if the disk is one on which a seek takes the
 /// time of many transactions.
-#[must_use]
-pub fn claims(outcomes: &[Outcome], spinning: bool) -> Vec<Claim> {
+pub fn claims(outcomes: &[PolicyOutcome], spinning: bool) -> Vec<Claim> {
     let holdfast = [Hint::Declared, Hint::Undeclared].into_iter().flat_map(|hint| holdfast(outcomes, hint));
     holdfast.chain(midpoint(outcomes, spinning)).collect()
 }
 
-fn holdfast(outcomes: &[Outcome], hint: Hint) -> Vec<Claim> {
+fn holdfast(outcomes: &[PolicyOutcome], hint: Hint) -> Vec<Claim> {
     let policy = Policy::Holdfast { hint };
     let mut claims = Vec::new();
     for start in [Start::Warm, Start::Cold] {
         let outcome = find(outcomes, start, |p| *p == policy);
-        let (oltp, dump) = outcome.map_or_else(Default::default, |o| (o.oltp_ratios(), o.dump_ratios()));
+        let (oltp, dump) = outcome.map_or_else(Default::default, |o| (o.of.oltp_ratios(), o.of.dump_ratios()));
         let beside = Shares {
             name: format!("{policy}, {}", start.name()),
             oltp: &oltp,
             dump: &dump,
-            hot_reads: outcome.map(|o| o.hot_reads),
-            turnovers: outcome.map_or(0.0, |o| o.turnovers),
+            hot_reads: outcome.and_then(|o| o.of.hot_reads),
+            turnovers: outcome.map_or(0.0, |o| o.of.turnovers),
         };
         claims.extend(beside.claims());
     }
-    let cold = find(outcomes, Start::Cold, |p| *p == policy).and_then(|o| o.warmth);
-    let alone = find(outcomes, Start::Warm, |p| *p == policy).and_then(|o| o.warmth);
-    let ratio = match (cold, alone) {
-        (Some(cold), Some(alone)) if cold.reached && alone.reached && alone.pages_read > 0 => {
-            Some(cold.pages_read as f64 / alone.pages_read as f64)
-        }
-        _ => None,
-    };
+    let cold = find(outcomes, Start::Cold, |p| *p == policy).and_then(|o| o.of.warmth);
+    let alone = find(outcomes, Start::Warm, |p| *p == policy).and_then(|o| o.of.warmth);
+    let reads = |w: Option<Warmth>| w.filter(|w| w.reached)?.reads.map(|n| n as f64).filter(|&n| n > 0.0);
+    let ratio = reads(cold).zip(reads(alone)).map(|(cold, alone)| cold / alone);
     let text = format!(
         "{policy}, cold: pages read until the hot table is resident, as a share of those of a cold start without the dump"
     );
@@ -65,13 +61,13 @@ fn holdfast(outcomes: &[Outcome], hint: Hint) -> Vec<Claim> {
     claims
 }
 
-fn midpoint(outcomes: &[Outcome], spinning: bool) -> Vec<Claim> {
+fn midpoint(outcomes: &[PolicyOutcome], spinning: bool) -> Vec<Claim> {
     let undelayed = |p: &Policy| matches!(p, Policy::Midpoint { time_ms: 0, .. });
     let delayed = |p: &Policy| matches!(p, Policy::Midpoint { time_ms: 1.., .. });
     let mut claims = Vec::new();
     let cold = find(outcomes, Start::Cold, undelayed);
     if spinning {
-        let alone = find(outcomes, Start::Warm, undelayed).and_then(|o| o.tps_alone);
+        let alone = find(outcomes, Start::Warm, undelayed).and_then(|o| o.of.tps_alone);
         let factors = alone.zip(cold).map(|(alone, cold)| cold.collapse(alone)).unwrap_or_default();
         let text = "midpoint_lru, time 0, cold: factor by which OLTP collapses beside the dump";
         claims.push(Claim::new(text, Evidence::turns(&factors), COLLAPSE));
@@ -79,21 +75,22 @@ fn midpoint(outcomes: &[Outcome], spinning: bool) -> Vec<Claim> {
     // InnoDB's counts. Without a delay the second row of a page makes it young. With a delay, the
     // dump has left the page before it may become young, and every row but the first counts as "not
     // young".
-    let per_page = |count: u64, o: &Outcome| count as f64 / o.dumped_pages.max(1.0);
+    let young = |o: &PolicyOutcome| o.of.young.map_or((0.0, 0.0), |(made, spared)| (made as f64, spared as f64));
+    let per_page = |count: f64, o: &PolicyOutcome| count / o.dumped_pages.max(1.0);
     let mut claim = |text: &str, of: Option<f64>, bar| {
         claims.push(Claim::new(format!("midpoint_lru, {text}"), Evidence::counted(of), bar));
     };
-    claim("time 0: pages made young per page that the dump reads", cold.map(|o| per_page(o.young.0, o)), MADE_YOUNG);
-    claim("time 0: touches counted as not young", cold.map(|o| o.young.1 as f64), Bar::Exactly(0.0));
+    claim("time 0: pages made young per page that the dump reads", cold.map(|o| per_page(young(o).0, o)), MADE_YOUNG);
+    claim("time 0: touches counted as not young", cold.map(|o| young(o).1), Bar::Exactly(0.0));
     let cold = find(outcomes, Start::Cold, delayed);
     claim(
         "with the delay: pages made young per page that the dump reads",
-        cold.map(|o| per_page(o.young.0, o)),
+        cold.map(|o| per_page(young(o).0, o)),
         MADE_YOUNG_LATE,
     );
     claim(
         "with the delay: touches counted as not young per page that the dump reads",
-        cold.map(|o| per_page(o.young.1, o)),
+        cold.map(|o| per_page(young(o).1, o)),
         NOT_YOUNG,
     );
     claims
@@ -101,46 +98,44 @@ fn midpoint(outcomes: &[Outcome], spinning: bool) -> Vec<Claim> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::scenario::Warmth;
+    use super::super::outcome::Outcome;
     use super::*;
     use crate::claims::{Answer, Verdict, worst};
     use crate::conditions::Conditions;
-    use crate::target::PoolState;
 
-    fn verdicts(outcomes: &[Outcome], spinning: bool) -> Vec<Verdict> {
+    fn verdicts(outcomes: &[PolicyOutcome], spinning: bool) -> Vec<Verdict> {
         claims(outcomes, spinning).iter().map(|c| c.judge(&Conditions::quiet_machine())).collect()
     }
 
-    fn failing(outcomes: &[Outcome]) -> usize {
+    fn failing(outcomes: &[PolicyOutcome]) -> usize {
         verdicts(outcomes, true).iter().filter(|v| v.answer == Answer::Fails).count()
     }
 
-    fn outcome(policy: Policy, start: Start, tps: f64) -> Outcome {
-        let pool = PoolState::default();
-        Outcome {
-            policy,
+    fn outcome(policy: Policy, start: Start, tps: f64) -> PolicyOutcome {
+        let of = Outcome {
+            subject: policy.to_string(),
             start,
-            speed: Speed::Full,
+            rate: None,
             tps_alone: Some(1000.0),
             tps_beside: vec![tps; 3],
-            tps_in_cold: vec![tps; 3],
             ceiling_tps: vec![1000.0; 3],
-            dump_alone: None,
-            dump_beside: vec![97.0; 3],
-            ceiling_dump: vec![100.0; 3],
-            p95_ms: 1.0,
-            hot_reads: 0,
+            dump_s_alone: None,
+            dump_s_beside: vec![100.0; 3],
+            ceiling_dump_s: vec![97.0; 3],
+            p95_ms: Some(1.0),
+            hot_reads: Some(0),
             turnovers: 25.0,
-            warmth: Some(Warmth { pages_read: 100, seconds: 1.0, reached: true }),
-            pools: [pool.clone(), pool.clone(), pool],
-            young: (95, 0),
-            dumped_pages: 100.0,
+            warmth: Some(Warmth { reads: Some(100), seconds: 1.0, reached: true }),
+            young: Some((95, 0)),
+            resident: Default::default(),
+            pool_mb: 1.0,
             samples: Vec::new(),
             phases: Vec::new(),
-        }
+        };
+        PolicyOutcome { policy, speed: Speed::Full, tps_in_cold: vec![tps; 3], dumped_pages: 100.0, of }
     }
 
-    fn all_good() -> Vec<Outcome> {
+    fn all_good() -> Vec<PolicyOutcome> {
         let mut outcomes = Vec::new();
         for start in [Start::Warm, Start::Cold] {
             for hint in [Hint::Declared, Hint::Undeclared] {
@@ -148,7 +143,7 @@ mod tests {
             }
             outcomes.push(outcome(Policy::Midpoint { pct: 37, time_ms: 0 }, start, 10.0));
             let mut delayed = outcome(Policy::Midpoint { pct: 37, time_ms: 10 }, start, 10.0);
-            delayed.young = (3, 5000);
+            delayed.of.young = Some((3, 5000));
             outcomes.push(delayed);
         }
         outcomes
@@ -164,7 +159,7 @@ mod tests {
 
     #[test]
     fn every_way_to_fail_is_noticed() {
-        let failing = |change: &dyn Fn(&mut Outcome)| {
+        let failing = |change: &dyn Fn(&mut PolicyOutcome)| {
             let mut outcomes = all_good();
             outcomes
                 .iter_mut()
@@ -172,22 +167,26 @@ mod tests {
                 .for_each(change);
             super::tests::failing(&outcomes)
         };
-        assert_eq!(failing(&|o| o.tps_beside = vec![900.0; 3]), 2);
-        assert_eq!(failing(&|o| o.dump_beside = vec![1.0; 3]), 2);
-        assert_eq!(failing(&|o| o.hot_reads = 1), 2);
-        assert_eq!(failing(&|o| o.turnovers = 19.0), 2, "zero reads over too few turnovers");
-        let slow = Warmth { pages_read: 106, seconds: 1.0, reached: true };
-        assert_eq!(failing(&|o| o.warmth = (o.start == Start::Cold).then_some(slow).or(o.warmth)), 1);
-        assert_eq!(failing(&|o| o.warmth = o.warmth.map(|w| Warmth { reached: o.start == Start::Warm, ..w })), 1);
+        assert_eq!(failing(&|o| o.of.tps_beside = vec![900.0; 3]), 2);
+        assert_eq!(failing(&|o| o.of.dump_s_beside = vec![9700.0; 3]), 2);
+        assert_eq!(failing(&|o| o.of.hot_reads = Some(1)), 2);
+        assert_eq!(failing(&|o| o.of.turnovers = 19.0), 2, "zero reads over too few turnovers");
+        let slow = Warmth { reads: Some(106), seconds: 1.0, reached: true };
+        assert_eq!(failing(&|o| o.of.warmth = (o.of.start == Start::Cold).then_some(slow).or(o.of.warmth)), 1);
+        assert_eq!(
+            failing(&|o| o.of.warmth = o.of.warmth.map(|w| Warmth { reached: o.of.start == Start::Warm, ..w })),
+            1
+        );
     }
 
     #[test]
     fn a_midpoint_list_that_does_not_collapse_is_noticed() {
         let mut outcomes = all_good();
-        let cold = |o: &&mut Outcome| o.policy == Policy::Midpoint { pct: 37, time_ms: 0 } && o.start == Start::Cold;
+        let cold =
+            |o: &&mut PolicyOutcome| o.policy == Policy::Midpoint { pct: 37, time_ms: 0 } && o.of.start == Start::Cold;
         if let Some(o) = outcomes.iter_mut().find(cold) {
             o.tps_in_cold = vec![21.0; 3];
-            o.young = (10, 1);
+            o.of.young = Some((10, 1));
         }
         assert_eq!(failing(&outcomes), 3);
         assert_eq!(failing(&[]), 19, "without runs nothing holds");

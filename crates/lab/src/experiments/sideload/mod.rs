@@ -17,8 +17,10 @@
 mod claims;
 mod listing;
 pub mod options;
+pub(crate) mod outcome;
 pub mod scale;
 mod scenario;
+pub(crate) mod servers;
 mod shares;
 
 use std::time::Instant;
@@ -26,18 +28,17 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-pub use claims::claims;
+use claims::claims;
 pub use options::{BIG, HOT, Options, Start};
-pub use scenario::{Ceiling, Outcome, Warmth};
+use scenario::{Ceiling, PolicyOutcome};
 pub(crate) use shares::Shares;
 
 use crate::document::{Document, Run, metrics};
 use crate::machine::Machine;
-use crate::measure::Figure;
 use crate::picture::Picture;
 use crate::pin::Role;
 use crate::progress::Progress;
-use crate::target::{Content, EmbeddedSite, Hint, Place, Policy, PoolState, Site, TableSpec};
+use crate::target::{Content, EmbeddedSite, Hint, Place, Policy, Site, TableSpec};
 use crate::worker::Speed;
 use scale::Scale;
 use scenario::Stage;
@@ -91,21 +92,21 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
         outcomes.push((place, stage.run(&mut ceiling, policy, start, speed)?));
     }
     outcomes.sort_by_key(|(place, _)| *place);
-    let outcomes: Vec<Outcome> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
+    let outcomes: Vec<PolicyOutcome> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
     ceiling.bench.workers.stop_oltp()?;
     ceiling.bench.workers.stop_dump()?;
     let machine = Machine::this(options.real_disk.as_deref());
     let mut document = Document::new("sideload", settings(options), machine);
     document.runs.push(ceiling_run(site, &ceiling));
-    document.runs.extend(outcomes.iter().map(|o| outcome_run(site, o, &scale)));
+    document.runs.extend(outcomes.iter().map(|o| outcome_run(site, o)));
     document.claims = claims(&outcomes, options.real_disk.is_none());
     let text = text(&outcomes, &ceiling, &scale);
     Ok((document, text))
 }
 
-fn text(outcomes: &[Outcome], ceiling: &Ceiling, scale: &Scale) -> String {
+fn text(outcomes: &[PolicyOutcome], ceiling: &Ceiling, scale: &Scale) -> String {
     let mut text = format!("{}\n\n", scale.in_words());
-    text.push_str(&listing::results(outcomes, ceiling, scale));
+    text.push_str(&listing::results(outcomes, ceiling));
     text.push_str("\nAt a rate that was asked for, \"of ceiling\" is of that rate; above 100 % requests that had waited are made up for.\n");
     text.push_str("\nContent of the pool:\n\n");
     for outcome in outcomes {
@@ -161,59 +162,6 @@ fn ceiling_run(site: &dyn Site, ceiling: &Ceiling) -> Run {
     }
 }
 
-fn resident(pool: &PoolState) -> Value {
-    let of = |index: &crate::target::IndexState| json!({"table": index.table, "index": index.index, "mb": pool.mb(index.resident_pages)});
-    let mut list: Vec<Value> = pool.indexes.iter().map(of).collect();
-    list.push(json!({"table": "(free)", "index": "", "mb": pool.mb(pool.free_pages)}));
-    Value::Array(list)
-}
-
-fn outcome_run(site: &dyn Site, o: &Outcome, scale: &Scale) -> Run {
-    let seconds = |rows_per_s: f64| f64::from(scale.big_rows()) / rows_per_s.max(1.0);
-    let dump_beside = Figure::of(&o.dump_beside.iter().map(|&rows| seconds(rows)).collect::<Vec<_>>());
-    let segments = [(HOT, "PRIMARY"), (HOT, "k"), (BIG, "PRIMARY"), (BIG, "k")];
-    let rate = match o.speed {
-        Speed::Full => None,
-        Speed::Rate(rate) => Some(rate),
-    };
-    let warmth = o.warmth.map(|w| {
-        json!({
-            "reached": w.reached,
-            "seconds": w.seconds,
-            "pages_read": w.pages_read,
-        })
-    });
-    Run {
-        target: site.target_name().to_owned(),
-        policy: o.policy.to_string(),
-        metrics: metrics(json!({
-            "role": "policy",
-            "start": o.start.name(),
-            "rate_tps": rate,
-            "load": listing::load_name(o.speed),
-            "tps_alone": o.tps_alone,
-            "tps_beside": o.tps(),
-            "tps_of_ceiling": o.oltp_ratio(),
-            "p95_ms": o.p95_ms,
-            "dump_s_alone": o.dump_alone.map(seconds),
-            "dump_s_beside": dump_beside,
-            "dump_of_ceiling": o.dump_ratio(),
-            "hot_pages_read": o.hot_reads,
-            "hot_set_turnovers": o.turnovers,
-            "warm": warmth,
-            "warm_text": listing::warm_name(o),
-            "made_young": o.young.0,
-            "not_young": o.young.1,
-            "dumped_pages": o.dumped_pages,
-            "resident_mb": {
-                "before": resident(&o.pools[0]),
-                "during": resident(&o.pools[1]),
-                "after": resident(&o.pools[2]),
-            },
-            "segments": segments.map(|(table, index)| json!({"table": table, "index": index})),
-            "pool_mb": o.pools[1].mb(o.pools[1].pool_pages),
-            "samples": o.samples,
-            "phases": o.phases,
-        })),
-    }
+fn outcome_run(site: &dyn Site, o: &PolicyOutcome) -> Run {
+    o.of.run(site.target_name(), &listing::load_name(o.speed), json!({"dumped_pages": o.dumped_pages}))
 }

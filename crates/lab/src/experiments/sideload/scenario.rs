@@ -19,119 +19,41 @@ use holdfast_workload::sysbench::Mix;
 use holdfast_workload::{Scan, TableNo};
 
 use super::options::{BIG, HOT, Options, Start};
+use super::outcome::{FREE, Outcome, Resident, Warmth, segments};
 use super::scale::Scale;
 use super::shares::{Shares, TURNOVERS};
-use crate::bench::{Bench, Mark, Phase, Sample, Segment, Window};
-use crate::measure::Figure;
+use crate::bench::{Bench, Mark, Window};
 use crate::progress::Progress;
 use crate::target::{Hint, Policy, PoolState, Site, TargetSpec};
 use crate::turns::{Rounds, in_turns};
 use crate::worker::{DumpLoad, OltpLoad, Speed, Workers};
 
-/// The way to a resident hot table.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Warmth {
-    /// Pages of the hot table read from disk.
-    pub pages_read: u64,
-    /// Seconds since OLTP began.
-    pub seconds: f64,
-    /// True if the table became resident within that time.
-    pub reached: bool,
-}
-
-/// The results of a run.
+/// The results of a run of a policy.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct PolicyOutcome {
     /// The policy.
     pub policy: Policy,
-    /// The load that started first.
-    pub start: Start,
     /// The speed of OLTP.
     pub speed: Speed,
-    /// TPS without the dump (warm runs).
-    pub tps_alone: Option<f64>,
-    /// TPS beside the dump, by turn; a single value at the request rate.
-    pub tps_beside: Vec<f64>,
     /// TPS beside the dump, by sample, of the second half of a cold start that reached nothing.
     pub tps_in_cold: Vec<f64>,
-    /// TPS of the ceiling in the same turns.
-    pub ceiling_tps: Vec<f64>,
-    /// Rows per second of the dump without OLTP (cold runs).
-    pub dump_alone: Option<f64>,
-    /// Rows per second of the dump beside OLTP, by turn.
-    pub dump_beside: Vec<f64>,
-    /// Rows per second of the ceiling's dump, by turn.
-    pub ceiling_dump: Vec<f64>,
-    /// 95th percentile of the latency beside the dump, in milliseconds.
-    pub p95_ms: f64,
-    /// Hot-table pages read from disk beside the dump once the table was resident.
-    pub hot_reads: u64,
-    /// Turnovers of the hot set in that time: pages that the dump went through per page of the hot
-    /// table.
-    pub turnovers: f64,
-    /// The way to a resident hot table.
-    pub warmth: Option<Warmth>,
-    /// The pool before, during and after.
-    pub pools: [PoolState; 3],
-    /// Pages made young, and touches that did not make a page young. In a cold run by the dump
+    /// Pages that the dump went through while pages were made young. In a cold run by the dump
     /// alone, once the pool is full; in a warm run by OLTP and dump.
-    pub young: (u64, u64),
-    /// Pages that the dump went through in that time.
     pub dumped_pages: f64,
-    /// For the charts.
-    pub samples: Vec<Sample>,
-    /// For the charts.
-    pub phases: Vec<Phase>,
+    /// What was measured.
+    pub of: Outcome,
 }
 
-impl Outcome {
-    /// OLTP beside the dump, as a share of the ceiling, turn by turn; at a fixed rate, of the rate.
-    #[must_use]
-    pub fn oltp_ratios(&self) -> Vec<f64> {
-        match self.speed {
-            Speed::Full => ratios(&self.tps_beside, &self.ceiling_tps),
-            Speed::Rate(rate) => self.tps_beside.iter().map(|tps| tps / rate).collect(),
-        }
-    }
-
-    /// The dump beside OLTP, as a share of the ceiling, turn by turn.
-    #[must_use]
-    pub fn dump_ratios(&self) -> Vec<f64> {
-        ratios(&self.dump_beside, &self.ceiling_dump)
-    }
-
-    /// The median of [`Outcome::oltp_ratios`], with its spread.
-    #[must_use]
-    pub fn oltp_ratio(&self) -> Option<Figure> {
-        Figure::of(&self.oltp_ratios())
-    }
-
-    /// The median of [`Outcome::dump_ratios`], with its spread.
-    #[must_use]
-    pub fn dump_ratio(&self) -> Option<Figure> {
-        Figure::of(&self.dump_ratios())
-    }
-
+impl PolicyOutcome {
     /// The factors by which OLTP is slower than `alone` in the samples of a table that did not
     /// become resident.
-    #[must_use]
     pub fn collapse(&self, alone: f64) -> Vec<f64> {
         self.tps_in_cold.iter().map(|tps| alone / tps.max(LEAST_TPS)).collect()
-    }
-
-    /// The median TPS beside the dump.
-    #[must_use]
-    pub fn tps(&self) -> Option<Figure> {
-        Figure::of(&self.tps_beside)
     }
 }
 
 /// Less than a transaction in any sample: none counts as this many a second.
 const LEAST_TPS: f64 = 0.1;
-
-fn ratios(own: &[f64], ceiling: &[f64]) -> Vec<f64> {
-    own.iter().zip(ceiling).map(|(own, ceiling)| own / ceiling).collect()
-}
 
 /// The ceiling: a pool that holds both tables, under the same load.
 pub struct Ceiling {
@@ -147,13 +69,10 @@ pub struct Ceiling {
 
 /// The common state of all runs.
 pub struct Stage<'a> {
-    /// The data.
     pub site: &'a dyn Site,
     /// Sizes and times.
     pub scale: Scale,
-    /// The options.
     pub options: &'a Options,
-    /// The progress line.
     pub progress: &'a mut Progress,
     /// After this time no more turns are given to decide a claim.
     pub enough: Instant,
@@ -184,15 +103,10 @@ impl Stage<'_> {
     fn bench(&self, name: &str, spec: &TargetSpec, interval: Duration) -> Result<Bench> {
         let target = self.site.open(spec)?;
         let workers = Workers::new(target, self.options.cores.clone());
-        let segment = |table: &str, index: &str| Segment { table: table.to_owned(), index: index.to_owned() };
-        let segments = vec![segment(HOT, "PRIMARY"), segment(HOT, "k"), segment(BIG, "PRIMARY"), segment(BIG, "k")];
-        Bench::new(workers, name, HOT, segments, interval)
+        Bench::new(workers, name, HOT, segments(), interval)
     }
 
     /// Opens the ceiling, fills its pool from a fast disk, and measures it without the dump.
-    ///
-    /// # Errors
-    /// If a worker or the target fails.
     pub fn ceiling(&mut self) -> Result<Ceiling> {
         self.progress.step("ceiling");
         let policy = Policy::Holdfast { hint: Hint::Declared };
@@ -234,10 +148,7 @@ impl Stage<'_> {
     }
 
     /// Runs one policy.
-    ///
-    /// # Errors
-    /// If a worker or the target fails.
-    pub fn run(&mut self, ceiling: &mut Ceiling, policy: Policy, start: Start, speed: Speed) -> Result<Outcome> {
+    pub fn run(&mut self, ceiling: &mut Ceiling, policy: Policy, start: Start, speed: Speed) -> Result<PolicyOutcome> {
         let speed_name = match speed {
             Speed::Full => "full speed".to_owned(),
             Speed::Rate(rate) => format!("{rate:.0} tps asked"),
@@ -289,7 +200,7 @@ impl Running<'_, '_> {
         self.stage.scale.minutes(n)
     }
 
-    fn warm(mut self) -> Result<Outcome> {
+    fn warm(mut self) -> Result<PolicyOutcome> {
         let measured = self.speed == Speed::Full;
         self.stage.site.set_slow(false);
         let unpaced = DumpLoad { rows_per_second: None, ..self.stage.dump(self.policy) };
@@ -320,13 +231,13 @@ impl Running<'_, '_> {
         let warmth = measured.then_some(warmth);
         let counted = (&alone, &during);
         Ok(self.outcome(Start::Warm, beside, counted, counted, pools, |o| {
-            o.p95_ms = p95_ms;
-            o.tps_alone = tps_alone;
-            o.warmth = warmth;
+            o.of.p95_ms = Some(p95_ms);
+            o.of.tps_alone = tps_alone;
+            o.of.warmth = warmth;
         }))
     }
 
-    fn cold(mut self) -> Result<Outcome> {
+    fn cold(mut self) -> Result<PolicyOutcome> {
         self.stage.site.set_slow(true);
         let opened = self.bench.mark()?;
         let full = self.turn_over(self.stage.dump(self.policy), "dump alone")?;
@@ -348,13 +259,13 @@ impl Running<'_, '_> {
         self.bench.run("OLTP alone again", self.minutes(0.5), self.stage.progress)?;
         let after = self.bench.mark()?;
         self.bench.workers.stop_oltp()?;
-        let dump_alone = Some(before.since(&opened).dump_rows_per_s);
+        let dump_alone = Some(self.dump_seconds(&before.since(&opened)));
         let pools = [before.pool.clone(), during.pool.clone(), after.pool];
         Ok(self.outcome(Start::Cold, beside, (&from, &during), (&full, &before), pools, |o| {
-            o.p95_ms = p95_ms;
-            o.dump_alone = dump_alone;
-            o.tps_in_cold = if warmth.reached { o.tps_beside.clone() } else { in_cold };
-            o.warmth = Some(warmth);
+            o.of.p95_ms = Some(p95_ms);
+            o.of.dump_s_alone = dump_alone;
+            o.tps_in_cold = if warmth.reached { o.of.tps_beside.clone() } else { in_cold };
+            o.of.warmth = Some(warmth);
         }))
     }
 
@@ -398,7 +309,7 @@ impl Running<'_, '_> {
             let patience = self.minutes(SETTLE_MINUTES);
             self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| resident(mark) >= all)?;
         }
-        Ok((Warmth { pages_read: to.reads_since(&from, HOT), seconds: to.t - from.t, reached }, half))
+        Ok((Warmth { reads: Some(to.reads_since(&from, HOT)), seconds: to.t - from.t, reached }, half))
     }
 
     /// Measures a table that did not become resident: the second half of its time, which began at
@@ -485,36 +396,53 @@ impl Running<'_, '_> {
         (from, to): (&Mark, &Mark),
         (young_from, young_to): (&Mark, &Mark),
         pools: [PoolState; 3],
-        more: impl FnOnce(&mut Outcome),
-    ) -> Outcome {
+        more: impl FnOnce(&mut PolicyOutcome),
+    ) -> PolicyOutcome {
         let (samples, phases) = self.bench.series();
         let tps = |windows: &[Window]| windows.iter().map(|w| w.tps).collect();
-        let dump = |windows: &[Window]| windows.iter().map(|w| w.dump_rows_per_s).collect();
-        let mut outcome = Outcome {
-            policy: self.policy,
+        let dump = |windows: &[Window]| windows.iter().map(|w| self.dump_seconds(w)).collect();
+        let (from_pool, to_pool) = (&young_from.pool, &young_to.pool);
+        let of = Outcome {
+            subject: self.policy.to_string(),
             start,
-            speed: self.speed,
+            rate: if let Speed::Rate(rate) = self.speed { Some(rate) } else { None },
             tps_alone: None,
             tps_beside: tps(&beside.own),
-            tps_in_cold: Vec::new(),
             ceiling_tps: tps(&beside.ceiling),
-            dump_alone: None,
-            dump_beside: dump(&beside.own),
-            ceiling_dump: dump(&beside.ceiling),
-            p95_ms: 0.0,
-            hot_reads: to.reads_since(from, HOT),
+            dump_s_alone: None,
+            dump_s_beside: dump(&beside.own),
+            ceiling_dump_s: dump(&beside.ceiling),
+            p95_ms: None,
+            hot_reads: Some(to.reads_since(from, HOT)),
             turnovers: self.turnovers(from, to),
             warmth: None,
-            young: (
-                young_to.pool.made_young - young_from.pool.made_young,
-                young_to.pool.not_young - young_from.pool.not_young,
-            ),
-            dumped_pages: self.dumped_pages(young_from, young_to),
-            pools,
+            young: Some((to_pool.made_young - from_pool.made_young, to_pool.not_young - from_pool.not_young)),
+            pool_mb: pools[1].mb(pools[1].pool_pages),
+            resident: pools.map(|pool| resident(&pool)),
             samples: samples.to_vec(),
             phases: phases.to_vec(),
         };
+        let dumped_pages = self.dumped_pages(young_from, young_to);
+        let mut outcome =
+            PolicyOutcome { policy: self.policy, speed: self.speed, tps_in_cold: Vec::new(), dumped_pages, of };
         more(&mut outcome);
         outcome
     }
+
+    /// Seconds of a dump at the pace of a window; infinite if it stood still.
+    fn dump_seconds(&self, window: &Window) -> f64 {
+        f64::from(self.stage.scale.big_rows()) / window.dump_rows_per_s
+    }
+}
+
+/// What is in a pool, its free frames last.
+fn resident(pool: &PoolState) -> Vec<Resident> {
+    let part = |table: &str, index: &str, pages| Resident {
+        table: table.to_owned(),
+        index: index.to_owned(),
+        pages,
+        mb: pool.mb(pages),
+    };
+    let indexes = pool.indexes.iter().map(|i| part(&i.table, &i.index, i.resident_pages));
+    indexes.chain([part(FREE, "", pool.free_pages)]).collect()
 }

@@ -31,9 +31,6 @@ pub struct Cell {
 impl Cell {
     /// Runs `work` on all sides in `plan.rounds`, until all of `judged` is decided. Each round has
     /// random numbers of its own, the same for all sides.
-    ///
-    /// # Errors
-    /// If a client fails or a server does not answer.
     pub fn measure<S: Subject>(
         asked: Asked<'_>,
         sides: &mut [S],
@@ -47,9 +44,6 @@ impl Cell {
     }
 
     /// Gives the sides turns, which `turn` makes from the side's number and the side.
-    ///
-    /// # Errors
-    /// Those of `turn`.
     pub fn of_turns<S: Subject>(
         asked: Asked<'_>,
         sides: &mut [S],
@@ -65,9 +59,6 @@ impl Cell {
     }
 
     /// Runs `work` on all sides without counting.
-    ///
-    /// # Errors
-    /// As [`Cell::measure`].
     pub fn warm_up<S: Subject>(
         sides: &mut [S],
         work: &S::Work,
@@ -96,7 +87,6 @@ impl Cell {
     }
 
     /// A run per side, for the document.
-    #[must_use]
     pub fn runs<S: Subject>(&self, target: &str, sides: &[S]) -> Vec<Run> {
         let run = |(n, side): (usize, &S)| {
             let mut measured = metrics(json!({
@@ -138,15 +128,12 @@ pub struct Judged {
     pub of: usize,
     /// See `of`.
     pub to: usize,
-    /// The figure.
     pub figure: fn(&Turn) -> Option<f64>,
-    /// The bar.
     pub bar: Bar,
 }
 
 impl Judged {
     /// The figure of side 0 against each of the others.
-    #[must_use]
     pub fn against_others<S>(sides: &[S], figure: fn(&Turn) -> Option<f64>, bar: Bar) -> Vec<Judged> {
         (1..sides.len()).map(|to| Judged { of: 0, to, figure, bar }).collect()
     }
@@ -156,26 +143,22 @@ impl Judged {
     }
 
     /// What a cell says of it.
-    #[must_use]
     pub fn evidence(&self, cell: &Cell) -> Evidence {
         Evidence::turns(&cell.ratios(self.of, self.to, self.figure))
     }
 }
 
 /// Transactions per second.
-#[must_use]
 pub fn tps(turn: &Turn) -> Option<f64> {
     Some(turn.tps())
 }
 
 /// The 99th percentile of a turn's transactions, in milliseconds.
-#[must_use]
 pub fn p99(turn: &Turn) -> Option<f64> {
     turn.latencies.transaction_ms(99.0)
 }
 
 /// The median of the 95th percentiles of a turn's seconds, in milliseconds.
-#[must_use]
 pub fn p95(turn: &Turn) -> Option<f64> {
     Figure::of(&turn.p95_ms).map(|f| f.median)
 }
@@ -188,7 +171,6 @@ pub type Column<'a> = (&'a str, Of<'a>);
 
 /// The cells as a table: the words of their names under `words`, medians of turns by side for each
 /// of `columns`, and the ratios of the first column between side 0 and the others.
-#[must_use]
 pub fn grid(title: &str, words: &[&str], sides: &[impl Subject], columns: &[Column<'_>], cells: &[Cell]) -> Grid {
     let mut header: Vec<String> = words.iter().map(|w| (*w).to_owned()).collect();
     for (n, (what, _)) in columns.iter().enumerate() {
@@ -234,6 +216,7 @@ mod tests {
             values: [None; Meter::ALL.len()],
             latencies: Latencies::new(0),
             p95_ms: Vec::new(),
+            waits_us: Vec::new(),
             each: Vec::new(),
         }
     }

@@ -4,18 +4,18 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`side`] | one of the servers: loaded, started, given turns, standing still in between |
-//! | [`cell`] | the turns of all sides under one load, their ratios, and the table of them |
+//! | `side` | one of the servers: loaded, started, given turns, standing still in between |
+//! | `cell` | the turns of all sides under one load, their ratios, and the table of them |
 //! | [`workload`] | what the sessions do, on which tables |
 //! | [`running`] | the same experiments on a running server |
 //!
 //! Every private side has a cache of the same size, O_DIRECT, a sync at every commit and no binary
 //! log. The first side is Holdfast's.
 
-pub mod cell;
+pub(crate) mod cell;
 mod plan;
 pub mod running;
-pub mod side;
+pub(crate) mod side;
 pub mod workload;
 
 use std::path::{Path, PathBuf};

@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 use super::side::{Running, Side};
 use super::{Findings, Place, Plan, engine_name};
 use crate::document::Document;
-use crate::experiments::{flush, freepages, purge};
+use crate::experiments::overflow::servers as overflow;
+use crate::experiments::{flush, freepages, purge, querycache, sessions};
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::address::Address;
 use crate::server::contender::{Contender, Engine};
 use crate::server::health::Health;
 use crate::server::named::{NamedServer, ServerWithSchema};
-use crate::server::{overflow, querycache, sessions};
 
 /// An experiment with its sizes; cores and engines of its plan do not count.
 pub enum What {
@@ -144,7 +144,7 @@ fn measure(
         sides.push(Side::of_running_server(cache, &plan.cores, &name, on_server.contender, running));
     }
     let mut findings: Findings = match what {
-        What::Sessions(options) => sessions::on_running_server(options, on_server, place, cache, &mut sides, progress)?,
+        What::Sessions(options) => sessions::on_running_server(options, on_server, place, &mut sides, progress)?,
         What::Purge(options) => purge::on_running_server(options, place, &mut sides, progress)?,
         What::Flush(options) => flush::on_running_server(options, on_server, place, &mut sides, progress)?,
         What::Freepages(options) => freepages::on_running_server(options, on_server, place, &mut sides, progress)?,

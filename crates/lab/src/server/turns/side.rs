@@ -120,9 +120,6 @@ const SETTLE: Duration = Duration::from_millis(200);
 
 impl<'c> Side<'c> {
     /// Returns a private server without data.
-    ///
-    /// # Errors
-    /// If the files of an earlier run cannot be removed.
     pub fn private(cache: &'c Cache, cores: &'c Cores, name: &str, contender: Contender) -> Result<Side<'c>> {
         let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
         let folder = format!("lab/{}", letters.to_lowercase());
@@ -133,7 +130,6 @@ impl<'c> Side<'c> {
     }
 
     /// Returns a running server. It is neither started nor stopped, and is not paused.
-    #[must_use]
     pub fn of_running_server(
         cache: &'c Cache,
         cores: &'c Cores,
@@ -173,9 +169,6 @@ impl<'c> Side<'c> {
     }
 
     /// Starts it and pauses it.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub fn start(&mut self, settings: &Settings) -> Result<()> {
         let mut options = self.contender.options(settings.pool_bytes, settings.size);
         options.extend(FOR_MANY_SESSIONS.map(str::to_owned));
@@ -214,9 +207,6 @@ impl<'c> Side<'c> {
     }
 
     /// Shuts it down.
-    ///
-    /// # Errors
-    /// If it does not end.
     pub fn stop(&mut self) -> Result<()> {
         self.pause(false);
         match self.up.take() {
@@ -234,9 +224,6 @@ impl<'c> Side<'c> {
     }
 
     /// The connection for queries. Continues the server.
-    ///
-    /// # Errors
-    /// If it does not run.
     pub fn conn(&mut self) -> Result<&mut Conn> {
         self.pause(false);
         self.up.as_mut().map(|up| &mut up.conn).context("the server is not running")
@@ -247,18 +234,12 @@ impl<'c> Side<'c> {
     }
 
     /// Another connection, in the schema of the tables.
-    ///
-    /// # Errors
-    /// If the server does not answer.
     pub fn connect(&self) -> Result<Conn> {
         self.pause(false);
         Conn::new(self.address.options().db_name(Some(SCHEMA))).context("connect to the server")
     }
 
     /// Creates schema and tables. The server is started for it, and shut down.
-    ///
-    /// # Errors
-    /// Those of the server or of sysbench.
     pub fn load(&mut self, data: Data, seed: u64, progress: &mut Progress) -> Result<()> {
         progress.step(&format!("{}: making the tables", self.name()));
         let mut options = self.contender.options(LOAD_POOL, 1.0);
@@ -274,9 +255,6 @@ impl<'c> Side<'c> {
     }
 
     /// Creates the tables in the existing schema.
-    ///
-    /// # Errors
-    /// Those of the server or of sysbench.
     pub fn make_tables(&mut self, data: Data, seed: u64, progress: &mut Progress) -> Result<()> {
         let engine = self.contender.engine();
         let (cache, address) = (self.cache, self.address.clone());
@@ -298,9 +276,6 @@ impl<'c> Side<'c> {
     }
 
     /// Copies the data of another side; neither runs.
-    ///
-    /// # Errors
-    /// If it cannot be copied.
     pub fn copy_of(&self, other: &Side<'_>) -> Result<()> {
         other.own()?.server.copy_data_to(&self.own()?.server)
     }
@@ -318,9 +293,6 @@ impl<'c> Side<'c> {
     }
 
     /// Reads the server's own figures.
-    ///
-    /// # Errors
-    /// If it does not answer.
     pub fn read(&mut self) -> Result<Values> {
         let contender = self.contender;
         meters::read(self.conn()?, contender)
@@ -382,6 +354,7 @@ impl Subject for Side<'_> {
             values: meters::between(&first, &last, seconds),
             latencies: client.take_latencies(),
             p95_ms: client.take_p95(),
+            waits_us: Vec::new(),
             each,
         };
         drop(client);

@@ -10,16 +10,16 @@ use holdfast_server::Cache;
 use mysql::prelude::Queryable;
 use serde_json::json;
 
-use super::contender::Contender;
-use super::load::Oltp;
-use super::turns::cell::{Asked, Cell, Column, Judged, grid, p99, tps};
-use super::turns::side::{Data, Settings, Side};
-use super::turns::workload::Workload;
-use super::turns::{self, Findings, Place, Plan};
+use super::{MODES, WIDTHS};
 use crate::claims::{Bar, Claim};
 use crate::document::Document;
-use crate::experiments::iobound::{MODES, WIDTHS};
 use crate::progress::Progress;
+use crate::server::contender::Contender;
+use crate::server::load::Oltp;
+use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, p99, tps};
+use crate::server::turns::side::{Data, Settings, Side};
+use crate::server::turns::workload::Workload;
+use crate::server::turns::{self, Findings, Place, Plan};
 use crate::subject::meters::Meter;
 use crate::subject::{Subject, Turn};
 

@@ -12,17 +12,17 @@ use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;
 use serde_json::json;
 
-use super::data::SCHEMA;
-use super::load::Oltp;
-use super::turns::cell::{Asked, Cell, Column, Judged, Of, grid, p95, tps};
-use super::turns::side::{Data, Settings, Side};
-use super::turns::{self, Findings, Place, Plan};
+use super::options::RANGE;
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
-use crate::experiments::overflow::RANGE;
 use crate::figures::{Chart, Grid, Line};
 use crate::measure::human;
 use crate::progress::Progress;
+use crate::server::data::SCHEMA;
+use crate::server::load::Oltp;
+use crate::server::turns::cell::{Asked, Cell, Column, Judged, Of, grid, p95, tps};
+use crate::server::turns::side::{Data, Settings, Side};
+use crate::server::turns::{self, Findings, Place, Plan};
 use crate::subject::meters::Meter;
 use crate::subject::{Subject, Turn};
 
@@ -71,7 +71,7 @@ const LARGEST_POOL: u64 = 1 << 30;
 const ROW_BYTES: f64 = 230.0;
 
 /// The pool for which [`on_running_server`] makes a table of `options.rows` rows.
-pub(super) fn pool_for(options: &Options) -> u64 {
+pub(crate) fn pool_for(options: &Options) -> u64 {
     let most = options.shares.iter().copied().fold(1.0, f64::min);
     ((f64::from(options.rows) * ROW_BYTES * most) as u64).max(SMALLEST)
 }
@@ -80,7 +80,7 @@ pub(super) fn pool_for(options: &Options) -> u64 {
 ///
 /// # Errors
 /// If the server or a client fails, or the pool is too large for a table of twice its size.
-pub(super) fn on_running_server(
+pub(crate) fn on_running_server(
     options: &mut Options,
     asked: bool,
     place: Place,

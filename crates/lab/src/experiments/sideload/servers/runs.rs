@@ -19,30 +19,26 @@ use anyhow::{Context, Result};
 use holdfast_server::{Cache, Server, apt};
 use mysql::prelude::Queryable;
 
-use super::contender::Contender;
-use super::data::{self, SCHEMA};
-use super::instance::{Instance, Mark, Spec};
-use super::load::Oltp;
-use super::outcome::{Outcome, Warmth, ratios};
-use super::probe::Resident;
+use super::outcome::ContenderOutcome;
+use crate::experiments::sideload::outcome::{Outcome, Resident, Warmth, ratios};
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::sideload::{BIG, HOT, Shares, Start};
 use crate::pin::Cores;
 use crate::progress::Progress;
+use crate::server::contender::Contender;
+use crate::server::data::{self, SCHEMA};
+use crate::server::instance::{Instance, Mark, Spec};
+use crate::server::load::Oltp;
 use crate::turns::{Rounds, in_turns};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Sizes.
     pub scale: Scale,
     /// The divisor of sizes.
     pub size: f64,
-    /// The engines.
     pub contenders: Vec<Contender>,
-    /// OLTP.
     pub oltp: Oltp,
-    /// The durations.
     pub times: Times,
     /// True if the servers that are measured run on the modelled disk.
     pub modelled: bool,
@@ -77,10 +73,7 @@ impl Times {
 }
 
 /// Runs the experiment.
-///
-/// # Errors
-/// If packages are not available, a server does not start, or a client fails.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<Vec<Outcome>> {
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Vec<ContenderOutcome>> {
     let cache = Cache::of_the_project();
     progress.step("building the engine for the server");
     holdfast_server::build(&cache).context("the engine for the server could not be built")?;
@@ -142,7 +135,13 @@ impl<'a> Stage<'a> {
     fn measured(&self, folder: &str) -> Result<Server<'a>> {
         let (server, scale) = (self.server(folder), self.options.scale);
         if self.options.modelled {
-            super::slow_disk::on_slow_disk(server, &self.options.cores, scale.seek(), scale.bytes_per_second(), None)
+            crate::server::slow_disk::on_slow_disk(
+                server,
+                &self.options.cores,
+                scale.seek(),
+                scale.bytes_per_second(),
+                None,
+            )
         } else {
             Ok(server)
         }
@@ -174,7 +173,12 @@ impl<'a> Stage<'a> {
     }
 
     /// Measures all contenders of one engine.
-    fn engine(&self, contenders: &[Contender], progress: &mut Progress, outcomes: &mut Vec<Outcome>) -> Result<()> {
+    fn engine(
+        &self,
+        contenders: &[Contender],
+        progress: &mut Progress,
+        outcomes: &mut Vec<ContenderOutcome>,
+    ) -> Result<()> {
         let Some(&first) = contenders.first() else { return Ok(()) };
         self.load(first, progress)?;
         progress.step(&format!("{first}: the ceiling"));
@@ -244,7 +248,7 @@ pub(super) struct Run<'r, 'a> {
 }
 
 impl Run<'_, '_> {
-    pub(super) fn warm(&mut self) -> Result<Outcome> {
+    pub(super) fn warm(&mut self) -> Result<ContenderOutcome> {
         let dump_alone = self.dump_alone()?;
         self.own.stop_dump();
         self.own.start_oltp(&self.options.oltp)?;
@@ -256,7 +260,7 @@ impl Run<'_, '_> {
         self.beside(Start::Warm, (Some(tps_alone), dump_alone), warmth, before)
     }
 
-    pub(super) fn cold(&mut self) -> Result<Outcome> {
+    pub(super) fn cold(&mut self) -> Result<ContenderOutcome> {
         let dump_alone = self.dump_alone()?;
         let before = self.own.resident()?;
         self.own.start_oltp(&self.options.oltp)?;
@@ -271,7 +275,7 @@ impl Run<'_, '_> {
         alone: (Option<f64>, f64),
         warmth: Warmth,
         before: Vec<Resident>,
-    ) -> Result<Outcome> {
+    ) -> Result<ContenderOutcome> {
         self.own.take_p95();
         let turns = self.turns()?;
         let p95 = self.own.take_p95();
@@ -358,15 +362,16 @@ impl Run<'_, '_> {
         turns: Turns,
         p95: &[f64],
         resident: [Vec<Resident>; 3],
-    ) -> Outcome {
+    ) -> ContenderOutcome {
         let scale = self.options.scale;
         let seconds = |of: &[f64]| of.iter().map(|&b| self.own.dump_seconds(b)).collect();
         let (samples, phases) = self.own.series();
-        Outcome {
-            contender: self.contender,
+        let of = Outcome {
+            subject: self.contender.to_string(),
             start,
+            rate: self.options.oltp.rate,
             tps_alone,
-            dump_s_alone: self.own.dump_seconds(dump_alone),
+            dump_s_alone: Some(self.own.dump_seconds(dump_alone)),
             dump_s_beside: seconds(&turns.own.dump),
             ceiling_dump_s: seconds(&turns.ceiling.dump),
             tps_beside: turns.own.tps,
@@ -374,13 +379,14 @@ impl Run<'_, '_> {
             p95_ms: crate::measure::Figure::of(p95).map(|f| f.median),
             hot_reads: turns.hot_reads,
             turnovers: turns.dumped_rows / f64::from(scale.hot_rows()),
-            warmth,
+            warmth: Some(warmth),
             young: turns.young,
             resident,
             pool_mb: scale.pool_bytes() as f64 / 1e6,
             samples: samples.to_vec(),
             phases: phases.to_vec(),
-        }
+        };
+        ContenderOutcome { contender: self.contender, of }
     }
 }
 

@@ -22,15 +22,6 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use serde_json::{Map, Value, json};
 
-use super::address::Address;
-use super::contender::Contender;
-use super::data::{self, SCHEMA};
-use super::load::Oltp;
-use super::named::ServerWithSchema;
-use super::turns::cell::{Asked, Cell, Column, Judged, grid, p95, tps};
-use super::turns::side::{Data, Running, Side};
-use super::turns::workload::script;
-use super::turns::{self, Findings, Place, Plan, engine_name};
 use crate::claims::{Bar, Claim};
 use crate::document::{Document, metrics};
 use crate::experiments::sideload::HOT;
@@ -38,6 +29,15 @@ use crate::figures::{Chart, Grid, Line};
 use crate::measure::{count, human};
 use crate::pin::Role;
 use crate::progress::Progress;
+use crate::server::address::Address;
+use crate::server::contender::Contender;
+use crate::server::data::{self, SCHEMA};
+use crate::server::load::Oltp;
+use crate::server::named::ServerWithSchema;
+use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, p95, tps};
+use crate::server::turns::side::{Data, Running, Side};
+use crate::server::turns::workload::script;
+use crate::server::turns::{self, Findings, Place, Plan, engine_name};
 use crate::subject::{Subject, Turn};
 
 /// The options of the experiment.
@@ -242,14 +242,14 @@ fn load(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut
 }
 
 /// The names of the sides on a running server.
-pub(super) const SIDES: [&str; 2] = ["query cache asked", "not asked"];
+pub(crate) const SIDES: [&str; 2] = ["query cache asked", "not asked"];
 
 /// Runs it on a running server; the sides are [`SIDES`].
 ///
 /// # Errors
 /// If the server has no query cache or does not use it, if the table would not fit into its
 /// engine's cache, or a client fails.
-pub(super) fn on_running_server(
+pub(crate) fn on_running_server(
     options: &mut Options,
     on_server: &ServerWithSchema,
     place: Place,

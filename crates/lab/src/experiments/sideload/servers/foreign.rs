@@ -6,35 +6,19 @@
 
 use anyhow::{Context, Result, bail};
 use holdfast_server::{Cache, apt};
-use mysql::Opts;
 use mysql::prelude::Queryable;
 use serde_json::json;
 
-use super::address::Address;
-use super::contender::{Contender, Engine};
-use super::data::{self, SCHEMA};
-use super::instance::{Instance, Spec};
-use super::named::{NamedServer, ServerWithSchema};
-use super::outcome::Outcome;
-use super::sideload::{Options, Run};
+use super::outcome::ContenderOutcome;
+use super::runs::{Options, Run};
 use crate::document::Document;
 use crate::experiments::sideload::scale::Scale;
 use crate::progress::Progress;
-
-/// Parses the address `mysql://user:password@host:port/`.
-///
-/// # Errors
-/// If it is not one.
-pub fn parse(url: &str) -> Result<Address, String> {
-    let opts = Opts::from_url(url).map_err(|e| format!("give dsn:mysql://user:password@host:port/ ({e})"))?;
-    let text = |part: Option<&str>| part.unwrap_or_default().to_owned();
-    Ok(Address::Tcp {
-        host: opts.get_ip_or_hostname().into_owned(),
-        port: opts.get_tcp_port(),
-        user: text(opts.get_user()),
-        password: text(opts.get_pass()),
-    })
-}
+use crate::server::address::Address;
+use crate::server::contender::{Contender, Engine};
+use crate::server::data::{self, SCHEMA};
+use crate::server::instance::{Instance, Spec};
+use crate::server::named::{NamedServer, ServerWithSchema};
 
 /// The published pool, in bytes: the tables shrink with the server's.
 const PUBLISHED_POOL: f64 = (512u64 << 20) as f64;
@@ -44,10 +28,6 @@ const LARGEST_POOL: u64 = 1 << 30;
 
 /// Runs the experiment on the server at `address`, called `name`, with the tables in `engine`.
 /// `size` is the divisor of sizes; it is derived from the server's pool if not given.
-///
-/// # Errors
-/// If the server cannot be reached, refuses what the experiment needs, or has a schema of that
-/// name.
 pub fn run(
     name: &str,
     address: &Address,
@@ -95,7 +75,7 @@ fn measure(
     on_server: &ServerWithSchema,
     options: &Options,
     progress: &mut Progress,
-) -> Result<Vec<Outcome>> {
+) -> Result<Vec<ContenderOutcome>> {
     let (scale, contender, pool_bytes) = (options.scale, on_server.contender, on_server.pool_bytes);
     progress.step("loading the tables");
     let mut conn = on_server.connect()?;
@@ -119,18 +99,4 @@ fn measure(
         outcomes.push(if warm { run.warm()? } else { run.cold()? });
     }
     Ok(outcomes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_address_is_read_from_the_url() {
-        let address = parse("mysql://me:s%40crt@db.example:3307/").unwrap();
-        let (host, user, password) = ("db.example".to_owned(), "me".to_owned(), "s@crt".to_owned());
-        assert_eq!(address, Address::Tcp { host, port: 3307, user, password });
-        assert!(parse("mysql://").is_err());
-        assert!(parse("postgres://me@host/").is_err());
-    }
 }

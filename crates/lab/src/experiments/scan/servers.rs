@@ -1,4 +1,4 @@
-//! `scan` on private servers: the experiment of [`crate::experiments::scan`], on InnoDB with its
+//! `scan` on private servers: the experiment of [`super`], on InnoDB with its
 //! two settings and on Holdfast with all defaults; on another released server, on its InnoDB.
 
 use std::sync::{Arc, OnceLock};
@@ -12,22 +12,20 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use parking_lot::Mutex;
 
-use super::address::Address;
-use super::contender::Contender;
-use super::data::SCHEMA;
-use super::probe::Probe;
-use super::released;
+use super::{BIG, Options, SMALL, run_on};
 use crate::clock::PausableClock;
 use crate::document::Document;
-use crate::experiments::scan::{self, BIG, Options, SMALL};
+use crate::experiments::sideload::outcome::Resident;
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
+use crate::server::address::Address;
+use crate::server::contender::Contender;
+use crate::server::data::SCHEMA;
+use crate::server::probe::Probe;
+use crate::server::released;
 use crate::target::{Connection, IndexState, Policy, PoolState, Query, Site, Target, TargetSpec};
 
 /// Runs the experiment. Returns the document and what is printed.
-///
-/// # Errors
-/// If packages are not available, a server does not start, or a query fails.
 pub fn run(options: &Options, model: Option<(Duration, u64)>, progress: &mut Progress) -> Result<(Document, String)> {
     progress.step("building the engine for the server");
     holdfast_server::build(cache()).context("the engine for the server could not be built")?;
@@ -36,16 +34,13 @@ pub fn run(options: &Options, model: Option<(Duration, u64)>, progress: &mut Pro
         progress.step(&format!("{}: loading the tables", contender.engine()));
         site.load(contender, options, progress)?;
     }
-    scan::run_on(&site, options, progress)
+    run_on(&site, options, progress)
 }
 
 /// Runs the experiment on another released server, on the real disk.
-///
-/// # Errors
-/// If the server is not available or does not start, or a query fails.
 pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let site = ReleasedSite::load(server, options, progress)?;
-    let done = scan::run_on(&site, options, progress)?;
+    let done = run_on(&site, options, progress)?;
     Ok(released::with_options(done, server, &released_options(server, options.pool_bytes())))
 }
 
@@ -132,7 +127,7 @@ impl Site for ServerSite {
         options.extend(pct.map(|pct| format!("--innodb-old-blocks-pct={pct}")));
         let mut server = ServerSite::server(contender);
         if let Some((seek, bytes_per_second)) = self.model {
-            server = super::slow_disk::on_slow_disk(server, &self.cores, seek, bytes_per_second, None)?;
+            server = crate::server::slow_disk::on_slow_disk(server, &self.cores, seek, bytes_per_second, None)?;
         }
         Ok(Arc::new(self.up(server, contender, &options)?))
     }
@@ -248,7 +243,7 @@ impl Target for ServerTarget {
     fn pool(&self) -> Result<PoolState> {
         let mut probe = self.probe.lock();
         let resident = probe.resident()?;
-        let index = |r: super::probe::Resident| IndexState { table: r.table, index: r.index, resident_pages: r.pages };
+        let index = |r: Resident| IndexState { table: r.table, index: r.index, resident_pages: r.pages };
         let [pool_pages, free_pages, database_pages, old_pages, made_young, not_young, gets, read, created, written] =
             probe.pool_stats()?;
         // One query runs at a time, so the pages read, read-ahead included, are of its table.

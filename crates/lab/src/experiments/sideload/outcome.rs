@@ -1,0 +1,178 @@
+//! What a run measured: a policy of the embedded engine, or an engine on a server, warm or cold.
+
+use serde_json::{Value, json};
+
+use super::options::{BIG, HOT, Start};
+use crate::bench::{Phase, Sample, Segment};
+use crate::document::{Run, metrics};
+use crate::measure::{Figure, human};
+
+/// The part of an index in the cache.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resident {
+    pub table: String,
+    pub index: String,
+    pub pages: u64,
+    /// 10^6 bytes.
+    pub mb: f64,
+}
+
+/// Frames without a page, in a list of [`Resident`].
+pub const FREE: &str = "(free)";
+
+/// The way to a resident hot table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Warmth {
+    /// The time it took since OLTP began, or the time of the wait.
+    pub seconds: f64,
+    /// Pages of the hot table read in that time, if the subject reports them.
+    pub reads: Option<u64>,
+    /// True if it became resident.
+    pub reached: bool,
+}
+
+/// The results of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The policy or the engine.
+    pub subject: String,
+    /// The load that started first.
+    pub start: Start,
+    /// Transactions per second that OLTP was held to; `None` for full speed.
+    pub rate: Option<f64>,
+    /// TPS without the dump; not measured cold.
+    pub tps_alone: Option<f64>,
+    /// TPS beside the dump, turn by turn; a single value at a rate.
+    pub tps_beside: Vec<f64>,
+    /// TPS of the pool that holds both tables, in the same turns.
+    pub ceiling_tps: Vec<f64>,
+    /// Seconds of a dump without OLTP.
+    pub dump_s_alone: Option<f64>,
+    /// Seconds of a dump at the pace of each turn.
+    pub dump_s_beside: Vec<f64>,
+    /// The same of the pool that holds both tables.
+    pub ceiling_dump_s: Vec<f64>,
+    /// 95th percentile of the transactions beside the dump, in milliseconds.
+    pub p95_ms: Option<f64>,
+    /// Reads of the hot table beside the dump once it was resident, if the subject reports them.
+    pub hot_reads: Option<u64>,
+    /// Turnovers of the hot set in that time: how often the dump went through as many pages as the
+    /// hot table has.
+    pub turnovers: f64,
+    /// The way to a resident hot table, where it was measured.
+    pub warmth: Option<Warmth>,
+    /// Pages made young, and touches that did not make a page young.
+    pub young: Option<(u64, u64)>,
+    /// The cache before, during and after.
+    pub resident: [Vec<Resident>; 3],
+    /// Size of the pool, 10^6 bytes.
+    pub pool_mb: f64,
+    /// For the charts.
+    pub samples: Vec<Sample>,
+    /// For the charts.
+    pub phases: Vec<Phase>,
+}
+
+/// Ratios turn by turn.
+pub fn ratios(of: &[f64], to: &[f64]) -> Vec<f64> {
+    of.iter().zip(to).filter(|(_, to)| **to > 0.0).map(|(of, to)| of / to).collect()
+}
+
+/// The indexes that are charted.
+pub fn segments() -> Vec<Segment> {
+    let segment = |(table, index): (&str, &str)| Segment { table: table.to_owned(), index: index.to_owned() };
+    [(HOT, "PRIMARY"), (HOT, "k"), (BIG, "PRIMARY"), (BIG, "k")].map(segment).to_vec()
+}
+
+/// The part of `index` of `table` in the cache, in 10^6 bytes; of all indexes if none is named.
+pub fn mb_of(all: &[Resident], table: &str, index: &str) -> f64 {
+    let of = all.iter().filter(|r| r.table == table && (index.is_empty() || r.index == index));
+    of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
+}
+
+/// A median with its spread.
+pub fn spread(figure: Option<Figure>, unit: &dyn Fn(f64) -> String) -> String {
+    match figure {
+        None => "-".to_owned(),
+        Some(f) if f.n == 1 => unit(f.median),
+        Some(f) => format!("{} ({}..{})", unit(f.median), unit(f.min), unit(f.max)),
+    }
+}
+
+impl Outcome {
+    /// OLTP beside the dump, as a share of the ceiling, turn by turn; without one, of the
+    /// rate that it was held to.
+    pub fn oltp_ratios(&self) -> Vec<f64> {
+        match self.rate {
+            Some(rate) if self.ceiling_tps.is_empty() => self.tps_beside.iter().map(|tps| tps / rate).collect(),
+            _ => ratios(&self.tps_beside, &self.ceiling_tps),
+        }
+    }
+
+    /// The dump's pace beside OLTP, as a share of the ceiling, turn by turn.
+    pub fn dump_ratios(&self) -> Vec<f64> {
+        ratios(&self.ceiling_dump_s, &self.dump_s_beside)
+    }
+
+    /// MB of an index in the cache before (0), during (1) or after (2); of the table without one.
+    pub fn mb(&self, moment: usize, table: &str, index: &str) -> f64 {
+        mb_of(&self.resident[moment], table, index)
+    }
+
+    /// True if the subject reports the content of its cache.
+    pub fn tells_its_content(&self) -> bool {
+        !self.resident[1].is_empty()
+    }
+
+    /// Time to get warm, in words.
+    pub fn warm_text(&self) -> String {
+        let Some(warmth) = self.warmth else { return "-".to_owned() };
+        let reads = warmth.reads.map_or_else(|| "reads unknown".to_owned(), |n| format!("{} reads", human(n as f64)));
+        let after = human(warmth.seconds);
+        if warmth.reached { format!("{after} s, {reads}") } else { format!("not in {after} s, {reads}") }
+    }
+
+    /// The outcome as a run of the document, with what only this kind of subject measures.
+    pub fn run(&self, target: &str, load: &str, others: Value) -> Run {
+        let resident = |moment: usize| {
+            let mut rows: Vec<(String, String)> = segments().into_iter().map(|s| (s.table, s.index)).collect();
+            if self.resident[moment].iter().any(|r| r.table == FREE) {
+                rows.push((FREE.to_owned(), String::new()));
+            }
+            let row = |(table, index): (String, String)| {
+                let mb = self.mb(moment, &table, &index);
+                json!({"table": table, "index": index, "mb": mb})
+            };
+            Value::Array(rows.into_iter().map(row).collect())
+        };
+        let warmth = |w: Warmth| json!({"reached": w.reached, "seconds": w.seconds, "reads": w.reads});
+        let mut measured = metrics(json!({
+            "role": "policy",
+            "start": self.start.name(),
+            "load": load,
+            "rate_tps": self.rate,
+            "tps_alone": self.tps_alone,
+            "tps_beside": Figure::of(&self.tps_beside),
+            "ceiling_tps": Figure::of(&self.ceiling_tps),
+            "tps_of_ceiling": Figure::of(&self.oltp_ratios()),
+            "p95_ms": self.p95_ms,
+            "dump_s_alone": self.dump_s_alone,
+            "dump_s_beside": Figure::of(&self.dump_s_beside),
+            "ceiling_dump_s": Figure::of(&self.ceiling_dump_s),
+            "dump_of_ceiling": Figure::of(&self.dump_ratios()),
+            "hot_pages_read": self.hot_reads,
+            "hot_set_turnovers": self.turnovers,
+            "warm": self.warmth.map(warmth),
+            "warm_text": self.warm_text(),
+            "made_young": self.young.map(|y| y.0),
+            "not_young": self.young.map(|y| y.1),
+            "resident_mb": {"before": resident(0), "during": resident(1), "after": resident(2)},
+            "segments": segments(),
+            "pool_mb": self.pool_mb,
+            "samples": self.samples,
+            "phases": self.phases,
+        }));
+        measured.extend(metrics(others));
+        Run { target: target.to_owned(), policy: self.subject.clone(), metrics: measured }
+    }
+}

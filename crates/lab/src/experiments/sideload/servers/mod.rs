@@ -1,0 +1,111 @@
+//! `sideload` on real servers: real sysbench and real mariadb-dump.
+//!
+//! | module | what |
+//! |---|---|
+//! | `runs` | the experiment on private servers |
+//! | `foreign` | the same on a server that the user names |
+//! | `outcome` | the results as document and text, with claims |
+//! | `diagnosis` | a sentence on what the server's counters show |
+
+mod diagnosis;
+pub(crate) mod foreign;
+mod outcome;
+pub(crate) mod runs;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use self::outcome::ContenderOutcome;
+use self::runs::Options;
+use crate::claims::Claim;
+use crate::document::{Document, metrics};
+use crate::machine::Machine;
+use crate::progress::Progress;
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If packages are not available, a server does not start, or a client fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let outcomes = runs::run(options, progress)?;
+    let claims = outcome::claims(&outcomes);
+    Ok(report("sideload-mariadb", &in_words(options), options, &outcomes, claims))
+}
+
+/// Document and text of the results.
+fn report(
+    name: &str,
+    introduction: &str,
+    options: &Options,
+    outcomes: &[ContenderOutcome],
+    claims: Vec<Claim>,
+) -> (Document, String) {
+    let machine = Machine::this(Some(&holdfast_server::run::root()));
+    let mut document = Document::new(name, settings(introduction, options), machine);
+    document.runs = outcomes.iter().map(ContenderOutcome::run).collect();
+    document.claims = claims;
+    let mut text = format!("{introduction}\n\n{}\n", outcome::text(outcomes));
+    for outcome in outcomes {
+        text.push_str(&format!(
+            "{}, {}: {}\n",
+            outcome.contender,
+            outcome.of.start.name(),
+            diagnosis::of(outcome.contender, &outcome.of)
+        ));
+    }
+    text.push('\n');
+    (document, text)
+}
+
+fn in_words(options: &Options) -> String {
+    format!(
+        "MariaDB with equal caches, O_DIRECT, a sync at every commit, no binary log, no query cache; real sysbench \
+         oltp_read_only with {} thread(s) and real mariadb-dump{}. Tables and pool are {} times smaller than published, and \
+         with them InnoDB's old_blocks_time and lru_scan_depth. The ceiling is the same engine with a pool that holds both \
+         tables, measured in turns. Disk: {}.",
+        options.oltp.threads,
+        if options.cores.pins() { ", the server and its clients on cores of their own" } else { "" },
+        options.size,
+        if options.modelled {
+            let (seek, rate) = (options.scale.seek().as_secs_f64() * 1e3, options.scale.bytes_per_second() / 1_000_000);
+            format!("modelled, one arm, {seek} ms to seek, {rate} MB/s")
+        } else {
+            "real".to_owned()
+        }
+    )
+}
+
+fn settings(introduction: &str, options: &Options) -> Value {
+    let scale = options.scale;
+    let disk = if options.modelled {
+        json!({
+            "model": "single actuator",
+            "seek_ms": scale.seek().as_secs_f64() * 1e3,
+            "mb_per_s": scale.bytes_per_second() as f64 / 1e6,
+        })
+    } else {
+        json!("real")
+    };
+    let mut settings = metrics(json!({
+        "scale": introduction,
+        "sizes_divided_by": options.size,
+        "hot_rows": scale.hot_rows(),
+        "big_rows": scale.big_rows(),
+        "pool_bytes": scale.pool_bytes(),
+        "ceiling_pool_bytes": scale.ceiling_bytes(),
+        "oltp_threads": options.oltp.threads,
+        "rate_tps": options.oltp.rate,
+        "distribution": options.oltp.distribution,
+        "turns": options.times.rounds.least,
+        "turn_s": options.times.turn.as_secs_f64(),
+        "patience_s": options.times.patience.as_secs_f64(),
+        "disk": disk,
+        "pinned": options.cores.pins(),
+        "seed": options.oltp.seed,
+    }));
+    for contender in &options.contenders {
+        let list = contender.options(scale.pool_bytes(), options.size);
+        settings.insert(format!("{contender}"), json!(list.join(" ")));
+    }
+    Value::Object(settings)
+}

@@ -1,0 +1,104 @@
+//! The results of the experiment on servers, as document and text, and the claims about them.
+
+use serde_json::json;
+
+use super::diagnosis;
+use crate::bench::Segment;
+use crate::claims::Claim;
+use crate::document::Run;
+use crate::experiments::sideload::outcome::{Outcome, segments, spread};
+use crate::experiments::sideload::{HOT, Shares, Start};
+use crate::measure::{Figure, human};
+use crate::server::contender::Contender;
+use crate::text::table;
+
+/// The outcome of a contender.
+#[derive(Clone, Debug)]
+pub struct ContenderOutcome {
+    pub contender: Contender,
+    /// What was measured.
+    pub of: Outcome,
+}
+
+impl ContenderOutcome {
+    /// The outcome as a run of the document.
+    pub fn run(&self) -> Run {
+        let others = json!({"diagnosis": diagnosis::of(self.contender, &self.of), "counted": self.contender.how_it_is_counted()});
+        self.of.run("mariadb", "beside the dump", others)
+    }
+}
+
+/// The claims, on Holdfast. The other engines are only reported.
+pub fn claims(outcomes: &[ContenderOutcome]) -> Vec<Claim> {
+    let of = |start| {
+        let outcome =
+            outcomes.iter().find(|o: &&ContenderOutcome| o.contender == Contender::Holdfast && o.of.start == start);
+        let shares = |o: &ContenderOutcome| (o.of.oltp_ratios(), o.of.dump_ratios());
+        let (oltp, dump) = outcome.map(shares).unwrap_or_default();
+        let (hot_reads, turnovers) = (outcome.and_then(|o| o.of.hot_reads), outcome.map_or(0.0, |o| o.of.turnovers));
+        Shares { name: format!("holdfast, {}", start.name()), oltp: &oltp, dump: &dump, hot_reads, turnovers }.claims()
+    };
+    [Start::Warm, Start::Cold].into_iter().flat_map(of).collect()
+}
+
+const COLUMNS: [&str; 14] = [
+    "engine",
+    "start",
+    "TPS alone",
+    "TPS beside",
+    "ceiling",
+    "of ceiling",
+    "p95 ms",
+    "dump s alone",
+    "beside",
+    "ceiling",
+    "of ceiling",
+    "hot reads",
+    "hot MB",
+    "time to get warm",
+];
+
+/// The results and the content of the cache as text.
+pub fn text(outcomes: &[ContenderOutcome]) -> String {
+    let percent = |v: f64| format!("{:.1} %", v * 100.0);
+    let middle = |v: &[f64]| Figure::of(v).map_or_else(|| "-".to_owned(), |f| human(f.median));
+    let known = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
+    let row = |ContenderOutcome { of: o, .. }: &ContenderOutcome| {
+        vec![
+            o.subject.clone(),
+            o.start.name().to_owned(),
+            known(o.tps_alone),
+            spread(Figure::of(&o.tps_beside), &human),
+            middle(&o.ceiling_tps),
+            spread(Figure::of(&o.oltp_ratios()), &percent),
+            known(o.p95_ms),
+            known(o.dump_s_alone),
+            middle(&o.dump_s_beside),
+            middle(&o.ceiling_dump_s),
+            spread(Figure::of(&o.dump_ratios()), &percent),
+            known(o.hot_reads.map(|n| n as f64)),
+            if o.tells_its_content() { format!("{:.1}", o.mb(1, HOT, "")) } else { "-".to_owned() },
+            o.warm_text(),
+        ]
+    };
+    let mut text = table(&COLUMNS, &outcomes.iter().map(row).collect::<Vec<_>>(), 2);
+    text.push_str("\nMB of the cache before, beside and after the dump:\n\n");
+    let mut rows = Vec::new();
+    for o in outcomes.iter().map(|o| &o.of).filter(|o| o.tells_its_content()) {
+        for Segment { table, index } in segments() {
+            let mb: Vec<String> = (0..3).map(|moment| format!("{:.2}", o.mb(moment, &table, &index))).collect();
+            rows.push([vec![o.subject.clone(), o.start.name().to_owned(), table, index], mb].concat());
+        }
+    }
+    text.push_str(&table(&["engine", "start", "table", "index", "before", "beside", "after"], &rows, 4));
+    text.push_str("\nHot reads and MB are the servers' own figures.\n");
+    let mut said = Vec::new();
+    for o in outcomes {
+        let how = o.contender.how_it_is_counted();
+        if !said.contains(&how) {
+            said.push(how);
+            text.push_str(&format!("  {how}.\n"));
+        }
+    }
+    text
+}
