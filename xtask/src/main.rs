@@ -6,18 +6,11 @@
 
 #![forbid(unsafe_code)]
 
-mod bench;
-mod fuzz;
-mod guide;
-mod mariadb;
-mod packages;
-mod release;
-mod run;
-mod sanitizers;
-mod simulation;
 mod suites;
 
 use clap::{Parser, Subcommand};
+use holdfast_chores::{bench, fuzz, release, run, simulation};
+use holdfast_mariadb_tests as mariadb;
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The project's chores", max_term_width = 100)]

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use holdfast_server::{Cache, Release};
 
-use crate::packages::{self, Need};
-use crate::run::{cargo, cargo_nightly, check, works};
-use crate::{bench, fuzz, guide, mariadb, release, sanitizers, simulation};
+use holdfast_chores::packages::{self, Need};
+use holdfast_chores::run::{cargo, cargo_nightly, check, works};
+use holdfast_chores::{bench, fuzz, guide, release, sanitizers, simulation};
+use holdfast_mariadb_tests as mariadb;
 
 /// How a suite ended.
 enum Outcome {
@@ -220,7 +221,7 @@ fn docs() -> anyhow::Result<Outcome> {
 }
 
 fn examples() -> anyhow::Result<Outcome> {
-    let folder = std::fs::read_dir("crates/engine/examples")?;
+    let folder = std::fs::read_dir("engine/engine/examples")?;
     let mut names: Vec<String> =
         folder.filter_map(|entry| Some(entry.ok()?.path().file_stem()?.to_string_lossy().into_owned())).collect();
     names.sort();
@@ -409,7 +410,7 @@ fn miri() -> anyhow::Result<Outcome> {
     // The modules with unsafe code. Threads that contend wait in parking_lot, whose futex call Miri
     // does not know; what runs here does not contend.
     let runs = [
-        "-p holdfast-io --lib -- aligned:: batch::threads:: sparse:: spindle::",
+        "-p holdfast-io --lib -- aligned:: batch::threads:: sparse::",
         "-p holdfast-io --test memory_disk",
         "-p holdfast-pool --lib -- access:: frames:: header:: translation::",
     ];

@@ -1,0 +1,558 @@
+//! A seeded scheduler for the simulation of the whole engine, compiled only under `--cfg sim`.
+//!
+//! The threads of a run are threads of the operating system, but only one of them runs at a time:
+//! the one that holds the *baton*. It passes the baton on at *points*. Each call of a primitive of
+//! [`sync`](crate::sync), [`blocking`](crate::blocking), [`thread`](crate::thread) and each
+//! operation of a simulated disk is a point. The seed alone decides which thread gets the baton
+//! next, so the same seed gives the same run.
+//!
+//! **Time** is simulated: a point takes some nanoseconds, and when no thread can run the clock
+//! jumps to the earliest deadline.
+//!
+//! **Stalls.** A point may stall its thread: the thread does not run again for a while, unless no
+//! other thread can.
+//!
+//! **A run in which no thread can go on** ends with a report: no thread is ready and none waits
+//! with a deadline, or there were too many points since the last call of [`progress`]. Each thread
+//! adds its name, what it waits for, and its stack.
+//!
+//! A thread outside a run, such as one of a unit test, uses the primitives without the scheduler.
+//!
+//! Lock order: the world's mutex is innermost; it is not held while a baton is passed.
+//!
+//! # Invariants
+//! - `one runs`: at most one thread of a run holds the baton.
+//! - `blocked is released`: a thread that blocks on a primitive is made ready by every release of
+//!   it.
+
+mod primitives;
+
+use std::backtrace::Backtrace;
+use std::cell::RefCell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use primitives::*;
+
+/// The parameters of a run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed of everything random.
+    pub seed: u64,
+    /// The number of points, of a million, that pass the baton on.
+    pub switches_ppm: u32,
+    /// The number of passes, of a million, that stall the thread that passes the baton on.
+    pub stalls_ppm: u32,
+    /// The most points that a stall lasts.
+    pub stall_points: u64,
+    /// Points without [`progress`] after which a run counts as stuck.
+    pub patience: u64,
+    /// The number of processor cores that the engine is told.
+    pub cores: usize,
+    /// The planted fault: a name that the code queries with [`planted!`](crate::planted).
+    pub planted: Option<String>,
+}
+
+/// The result of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// A hash of all decisions of the scheduler: equal for two runs with the same decisions.
+    pub trace: u64,
+    /// The number of points.
+    pub points: u64,
+    /// How often another thread got the baton.
+    pub switches: u64,
+    /// The number of stalls.
+    pub stalls: u64,
+    /// Simulated time.
+    pub time: Duration,
+}
+
+/// The exit status of a process whose run got stuck.
+pub const STUCK: i32 = 86;
+
+/// What a thread waits for. Two waits for the same thing have equal keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Key {
+    /// The primitive of this type at this address.
+    Address(usize, &'static str),
+    /// The end of a thread.
+    End(usize),
+    /// [`unpark`] of a thread.
+    Park(usize),
+    /// The clock.
+    Time,
+}
+
+#[derive(Debug)]
+enum State {
+    Ready,
+    Blocked { key: Key, until: Option<u64> },
+    Ended,
+}
+
+struct Thread {
+    name: String,
+    state: State,
+    timed_out: bool,
+    /// True if a wake-up came before its thread parked.
+    token: bool,
+    stalled_until: u64,
+    baton: Arc<Baton>,
+}
+
+#[derive(Default)]
+struct Baton {
+    here: parking_lot::Mutex<bool>,
+    came: parking_lot::Condvar,
+}
+
+impl Baton {
+    fn give(&self) {
+        *self.here.lock() = true;
+        self.came.notify_one();
+    }
+
+    fn await_it(&self) {
+        let mut here = self.here.lock();
+        while !std::mem::take(&mut *here) {
+            self.came.wait(&mut here);
+        }
+    }
+}
+
+struct World {
+    plan: Plan,
+    random: u64,
+    threads: Vec<Thread>,
+    /// The numbers of those that have not ended, ascending.
+    live: Vec<usize>,
+    /// Memory for [`World::next`]: threads that are ready, and are not stalled.
+    fit: Vec<usize>,
+    /// The same: threads that are ready, and are stalled.
+    stalled: Vec<usize>,
+    now: u64,
+    points: u64,
+    progress_at: u64,
+    switches: u64,
+    stalls: u64,
+    trace: u64,
+    /// Why the run is stuck. Each thread that gets the baton then reports and passes it on.
+    stuck: Option<&'static str>,
+    reported: usize,
+}
+
+struct Shared {
+    world: parking_lot::Mutex<World>,
+    /// The baton of the thread that called [`run`]; it is passed on when the first thread of the
+    /// run ends.
+    over: Baton,
+}
+
+thread_local!(static ME: RefCell<Option<(Arc<Shared>, usize)>> = const { RefCell::new(None) });
+
+/// Simulated time that a point takes.
+const POINT_NANOS: u64 = 40;
+
+impl World {
+    fn draw(&mut self) -> u64 {
+        // SplitMix64, by Sebastiano Vigna.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn chance(&mut self, ppm: u32) -> bool {
+        self.draw() % 1_000_000 < u64::from(ppm)
+    }
+
+    /// Returns the thread that runs next. The clock jumps if all threads wait for it. `None` if no
+    /// thread can go on.
+    fn next(&mut self) -> Option<usize> {
+        loop {
+            let (mut fit, mut stalled) = (std::mem::take(&mut self.fit), std::mem::take(&mut self.stalled));
+            fit.clear();
+            stalled.clear();
+            for &number in &self.live {
+                let thread = &self.threads[number];
+                if matches!(thread.state, State::Ready) {
+                    if thread.stalled_until <= self.points { &mut fit } else { &mut stalled }.push(number);
+                }
+            }
+            let choices = if fit.is_empty() { &stalled } else { &fit };
+            let count = choices.len() as u64;
+            let chosen = (count > 0).then(|| choices[(self.draw() % count) as usize]);
+            (self.fit, self.stalled) = (fit, stalled);
+            if chosen.is_some() || !self.pass_time() {
+                return chosen;
+            }
+        }
+    }
+
+    /// Lets the clock jump to the earliest deadline; false if there is none.
+    fn pass_time(&mut self) -> bool {
+        let until = |t: &Thread| match t.state {
+            State::Blocked { until, .. } => until,
+            _ => None,
+        };
+        let Some(at) = self.live.iter().filter_map(|&number| until(&self.threads[number])).min() else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        for &number in &self.live {
+            let thread = &mut self.threads[number];
+            if until(thread).is_some_and(|until| until <= self.now) {
+                (thread.state, thread.timed_out) = (State::Ready, true);
+            }
+        }
+        true
+    }
+
+    fn wake(&mut self, key: Key, all: bool) {
+        let waits = |t: &Thread| matches!(t.state, State::Blocked { key: k, .. } if k == key);
+        let count = self.live.iter().filter(|&&number| waits(&self.threads[number])).count();
+        if count == 0 {
+            return;
+        }
+        let chosen = if all { 0 } else { (self.draw() % count as u64) as usize };
+        let mut passed = 0;
+        for &number in &self.live {
+            let thread = &mut self.threads[number];
+            if !waits(thread) {
+                continue;
+            }
+            if all || passed == chosen {
+                (thread.state, thread.timed_out) = (State::Ready, false);
+            }
+            passed += 1;
+        }
+    }
+
+    fn count_switch(&mut self, to: usize) {
+        self.switches += 1;
+        self.trace = (self.trace ^ self.points).wrapping_mul(0x100_0000_01b3).rotate_left(17) ^ to as u64;
+    }
+
+    fn run(&self) -> Run {
+        let World { trace, points, switches, stalls, now, .. } = *self;
+        Run { trace, points, switches, stalls, time: Duration::from_nanos(now) }
+    }
+}
+
+impl Shared {
+    /// Counts a point of thread `me`, and lets its time pass. Does not return if the run counts as
+    /// stuck.
+    fn count_point(&self, me: usize) -> parking_lot::MutexGuard<'_, World> {
+        let mut world = self.world.lock();
+        world.points += 1;
+        world.now += POINT_NANOS;
+        if world.points - world.progress_at > world.plan.patience {
+            world.stuck = Some("no session makes progress");
+            drop(world);
+            self.report(me);
+        }
+        world
+    }
+
+    /// Passes the baton from thread `me` on, and returns when it is back.
+    fn pass(&self, mut world: parking_lot::MutexGuard<'_, World>, me: usize) {
+        let next = world.next();
+        if next == Some(me) {
+            return;
+        }
+        let own = Arc::clone(&world.threads[me].baton);
+        match next {
+            Some(next) => {
+                world.count_switch(next);
+                let baton = Arc::clone(&world.threads[next].baton);
+                drop(world);
+                baton.give();
+            }
+            None => {
+                world.stuck = Some("no thread can go on");
+                drop(world);
+                self.report(me);
+            }
+        }
+        own.await_it();
+        if self.world.lock().stuck.is_some() {
+            self.report(me);
+        }
+    }
+
+    /// Adds thread `me` to the report of a stuck run, and passes the baton to the next. The last
+    /// thread ends the process.
+    fn report(&self, me: usize) -> ! {
+        let mut world = self.world.lock();
+        let thread = &world.threads[me];
+        if world.reported == 0 {
+            eprintln!("STUCK: {}, after {:?}", world.stuck.unwrap_or_default(), world.run());
+        }
+        let what = match thread.state {
+            State::Blocked { key: Key::Park(_), .. } => "parked".to_string(),
+            State::Blocked { key: Key::End(of), .. } => format!("waits for the end of {}", world.threads[of].name),
+            State::Blocked { until: Some(_), .. } => "waits with a deadline".to_string(),
+            State::Blocked { .. } => "waits".to_string(),
+            _ => "runs".to_string(),
+        };
+        eprintln!("-- {} {what}\n{}", thread.name, frames_of_interest(&Backtrace::force_capture().to_string()));
+        world.reported += 1;
+        let live = |t: &Thread| !matches!(t.state, State::Ended);
+        let count = world.threads.iter().filter(|t| live(t)).count();
+        if world.reported >= count {
+            std::process::exit(STUCK);
+        }
+        // In a circle, so that each live thread gets its turn.
+        let n = world.threads.len();
+        let next = (1..=n).map(|i| (me + i) % n).find(|&i| live(&world.threads[i])).unwrap_or(me);
+        let baton = Arc::clone(&world.threads[next].baton);
+        drop(world);
+        baton.give();
+        loop {
+            std::thread::park();
+        }
+    }
+}
+
+/// Returns the lines of a backtrace that name functions of this project, with their positions.
+fn frames_of_interest(backtrace: &str) -> String {
+    let here = std::env::current_dir().unwrap_or_default();
+    let lines: Vec<&str> = backtrace.lines().collect();
+    let mut out = String::new();
+    for pair in lines.windows(2) {
+        let place = pair[1].trim().strip_prefix("at ").and_then(|place| place_in_project(place, &here));
+        if let Some(place) = place.filter(|place| !place.starts_with("engine/base/src/sim")) {
+            out += &format!("     {} at {place}\n", pair[0].trim());
+        }
+    }
+    out
+}
+
+/// Returns where a position of a backtrace is in the folder of the project; `None` if it is
+/// elsewhere. A backtrace gives paths below `here`, the current folder, relative to that.
+fn place_in_project(place: &str, here: &Path) -> Option<String> {
+    let project = project()?;
+    let place = place.strip_prefix("./").map_or_else(|| PathBuf::from(place), |below| here.join(below));
+    place.strip_prefix(project).ok()?.to_str().map(str::to_owned)
+}
+
+fn project() -> Option<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2)
+}
+
+/// Calls `act` with the calling thread's run and its number in it. `None` if the thread belongs to
+/// no run.
+fn within<T>(act: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
+    ME.try_with(|me| me.borrow().as_ref().map(|(shared, number)| act(shared, *number))).ok().flatten()
+}
+
+/// Runs `main` as the first thread of a run, and returns how the run went when `main` returns.
+///
+/// Threads that `main` leaves behind never run again; a process is meant to be used for one run.
+///
+/// # Panics
+/// If `main` does.
+pub fn run<T: Send + 'static>(plan: Plan, main: impl FnOnce() -> T + Send + 'static) -> (T, Run) {
+    let world = World {
+        random: plan.seed,
+        plan,
+        threads: Vec::new(),
+        live: Vec::new(),
+        fit: Vec::new(),
+        stalled: Vec::new(),
+        now: 0,
+        points: 0,
+        progress_at: 0,
+        switches: 0,
+        stalls: 0,
+        trace: 0,
+        stuck: None,
+        reported: 0,
+    };
+    let shared = Arc::new(Shared { world: parking_lot::Mutex::new(world), over: Baton::default() });
+    let (first, _) = start(&shared, "main", main);
+    let baton = Arc::clone(&shared.world.lock().threads[first.number].baton);
+    baton.give();
+    shared.over.await_it();
+    let run = shared.world.lock().run();
+    match first.result.lock().take() {
+        Some(Ok(value)) => (value, run),
+        Some(Err(panic)) => std::panic::resume_unwind(panic),
+        None => unreachable!("the first thread has ended"),
+    }
+}
+
+type Outcome<T> = Arc<parking_lot::Mutex<Option<std::thread::Result<T>>>>;
+
+struct Started<T> {
+    number: usize,
+    result: Outcome<T>,
+}
+
+/// Adds a thread to the world, ready to run, and starts it. The thread waits for the baton.
+fn start<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> (Started<T>, std::io::Result<()>) {
+    let baton = Arc::new(Baton::default());
+    let number = {
+        let mut world = shared.world.lock();
+        let (state, baton) = (State::Ready, Arc::clone(&baton));
+        let thread = Thread { name: name.into(), state, timed_out: false, token: false, stalled_until: 0, baton };
+        let number = world.threads.len();
+        world.threads.push(thread);
+        world.live.push(number);
+        number
+    };
+    let result: Outcome<T> = Arc::default();
+    let (of_thread, shared_by_thread) = (Arc::clone(&result), Arc::clone(shared));
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(move || {
+        ME.set(Some((Arc::clone(&shared_by_thread), number)));
+        baton.await_it();
+        if shared_by_thread.world.lock().stuck.is_some() {
+            shared_by_thread.report(number);
+        }
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
+        *of_thread.lock() = Some(outcome);
+        ME.set(None);
+        end(&shared_by_thread, number);
+    });
+    (Started { number, result }, spawned.map(drop))
+}
+
+fn end(shared: &Shared, me: usize) {
+    let mut world = shared.world.lock();
+    world.threads[me].state = State::Ended;
+    world.live.retain(|number| *number != me);
+    if me == 0 {
+        drop(world);
+        shared.over.give();
+        return;
+    }
+    world.wake(Key::End(me), true);
+    match world.next() {
+        Some(next) => {
+            world.count_switch(next);
+            let baton = Arc::clone(&world.threads[next].baton);
+            drop(world);
+            baton.give();
+        }
+        None => {
+            world.stuck = Some("no thread can go on");
+            let live = world.threads.iter().find(|t| !matches!(t.state, State::Ended));
+            let baton = live.map(|t| Arc::clone(&t.baton));
+            drop(world);
+            baton.expect("the first thread has not ended").give();
+        }
+    }
+}
+
+/// A point: the scheduler may let another thread run.
+#[inline]
+pub fn point() {
+    within(|shared, me| {
+        let mut world = shared.count_point(me);
+        let (switches, stalls) = (world.plan.switches_ppm, world.plan.stalls_ppm);
+        if !world.chance(switches) {
+            return;
+        }
+        if world.chance(stalls) {
+            world.stalls += 1;
+            let length = world.plan.stall_points.max(1);
+            let length = world.draw() % length;
+            world.threads[me].stalled_until = world.points + length;
+        }
+        shared.pass(world, me);
+    });
+}
+
+/// A point that always passes the baton on: the thread can do nothing until another one has run.
+pub fn step_aside() {
+    within(|shared, me| {
+        let world = shared.count_point(me);
+        shared.pass(world, me);
+    });
+}
+
+/// Blocks the calling thread until a wake-up for `key`, or until `limit` has passed; true if the
+/// limit has passed.
+pub(crate) fn block(key: Key, limit: Option<Duration>) -> bool {
+    within(|shared, me| {
+        let mut world = shared.world.lock();
+        let nanos = |limit: Duration| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX / 4);
+        let until = limit.map(|limit| world.now.saturating_add(nanos(limit).min(u64::MAX / 4)));
+        world.threads[me].state = State::Blocked { key, until };
+        shared.pass(world, me);
+        shared.world.lock().threads[me].timed_out
+    })
+    .expect("only threads of a run block")
+}
+
+/// Makes one or all of the threads ready that wait for `key`.
+pub(crate) fn wake(key: Key, all: bool) {
+    within(|shared, _| shared.world.lock().wake(key, all));
+}
+
+/// True if the calling thread belongs to a run.
+#[must_use]
+pub fn is_simulated() -> bool {
+    within(|_, _| ()).is_some()
+}
+
+/// Tells the scheduler that a session has made progress: the count towards [`Plan::patience`]
+/// begins again.
+pub fn progress() {
+    within(|shared, _| {
+        let mut world = shared.world.lock();
+        world.progress_at = world.points;
+    });
+}
+
+/// A random number of the run; `None` outside a run.
+#[must_use]
+pub fn random() -> Option<u64> {
+    within(|shared, _| shared.world.lock().draw())
+}
+
+/// The simulated time since the run began; `None` outside a run.
+#[must_use]
+pub fn now() -> Option<Duration> {
+    within(|shared, _| Duration::from_nanos(shared.world.lock().now))
+}
+
+/// True if the run has planted this fault.
+#[must_use]
+pub fn is_planted(name: &str) -> bool {
+    within(|shared, _| shared.world.lock().plan.planted.as_deref() == Some(name)).unwrap_or(false)
+}
+
+/// The number of processor cores of the run; `None` outside a run.
+#[must_use]
+pub fn cores() -> Option<usize> {
+    within(|shared, _| shared.world.lock().plan.cores)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_of_the_project_are_found_from_every_folder() {
+        let crates = project().unwrap().join("engine");
+        let whole = crates.join("pool/src/evict.rs:7:9");
+        let trace = |place: &str| format!("   3: pool::evict\n             at {place}\n   4: std::rt\n");
+        let found = "     3: pool::evict at engine/pool/src/evict.rs:7:9\n";
+        assert_eq!(frames_of_interest(&trace(whole.to_str().unwrap())), found);
+        assert_eq!(frames_of_interest(&trace("/rustc/0/library/std/src/rt.rs:7:9")), "");
+        assert_eq!(
+            place_in_project("./src/evict.rs:7:9", &crates.join("pool")).unwrap(),
+            "engine/pool/src/evict.rs:7:9"
+        );
+        assert_eq!(place_in_project("./pool/src/evict.rs:7:9", &crates).unwrap(), "engine/pool/src/evict.rs:7:9");
+        // The scheduler's own frames say nothing.
+        assert_eq!(frames_of_interest(&trace(crates.join("base/src/sim/mod.rs:1:1").to_str().unwrap())), "");
+    }
+}

@@ -1,0 +1,588 @@
+//! Filling a new table: no undo, no locks, pages written once where the keys come sorted.
+//!
+//! For empty tables that no other transaction can reach: the target of a copy. A load that fails,
+//! or that a crash cuts short, leaves the table empty ([`Filling`]).
+//!
+//! Rows go straight into their index as long as their keys ascend. What does not ascend, and the
+//! entries of the other indexes, is collected and sorted; the first such batch fills its index from
+//! the start, later ones are inserted. Uniqueness is checked within a batch by comparing
+//! neighbours, between batches by a search in the index.
+//!
+//! Nothing is visible before [`RawLoad::finish`].
+//!
+//! A table can be made anew, too ([`RawLoad::anew`]): the load fills one that no catalog has, which
+//! takes the place of the other when [`RawDatabase::replace_by`] says so.
+//!
+//! [`Filling`]: crate::schema::filling::Filling
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use holdfast_pool::AccessKind;
+use holdfast_txn::{NewValue, SuspendedLoader, TableIndex, TxnOptions};
+
+use super::marks::Marks;
+use super::{MARKS, RawDatabase, RawTable};
+use crate::ddl::replace::{self, Anew};
+use crate::instance::Instance;
+use crate::schema::filling::Filling;
+use crate::schema::store;
+use crate::schema::table_file::{TableFile, Visit};
+use crate::{Error, Result};
+
+/// Bytes of entries that are collected for all indexes together before they are sorted.
+const COLLECT_BYTES: usize = 64 << 20;
+/// What an entry costs beside its bytes.
+const ENTRY_COST: usize = size_of::<Entry>();
+
+/// An entry that was collected: where its bytes begin, and how long its parts are.
+#[derive(Clone, Copy)]
+struct Entry {
+    at: usize,
+    key: u32,
+    /// The first so many bytes of the key have to be unique.
+    prefix: u32,
+    value: u32,
+    /// So much of the value is its head.
+    head: u32,
+}
+
+/// Entries in the order in which they came.
+#[derive(Default)]
+struct Collected {
+    bytes: Vec<u8>,
+    entries: Vec<Entry>,
+}
+
+impl Collected {
+    fn push(&mut self, key: &[u8], prefix: usize, value: NewValue<'_>) -> Result<()> {
+        let len = |n: usize| u32::try_from(n).map_err(|_| Error::invalid("an entry of 4 GB"));
+        let entry = Entry {
+            at: self.bytes.len(),
+            key: len(key.len())?,
+            prefix: len(prefix)?,
+            value: len(value.bytes().len())?,
+            head: len(value.head())?,
+        };
+        self.bytes.extend_from_slice(key);
+        self.bytes.extend_from_slice(value.bytes());
+        self.entries.push(entry);
+        Ok(())
+    }
+
+    fn cost(&self) -> usize {
+        self.bytes.len() + self.entries.len() * ENTRY_COST
+    }
+
+    fn key(&self, entry: Entry) -> &[u8] {
+        &self.bytes[entry.at..entry.at + entry.key as usize]
+    }
+
+    fn value(&self, entry: Entry) -> NewValue<'_> {
+        let at = entry.at + entry.key as usize;
+        NewValue::with_head(&self.bytes[at..at + entry.value as usize], entry.head as usize)
+    }
+
+    fn sort(&mut self) {
+        let mut entries = std::mem::take(&mut self.entries);
+        entries.sort_unstable_by(|a, b| self.key(*a).cmp(self.key(*b)));
+        self.entries = entries;
+    }
+
+    /// The first entry, in sorted order, that equals the one before in what has to be unique.
+    fn duplicate(&self) -> Option<Entry> {
+        let same = |pair: &&[Entry]| {
+            let unique = pair[1].prefix as usize;
+            self.key(pair[0]).get(..unique) == self.key(pair[1]).get(..unique)
+        };
+        self.entries.windows(2).find(same).map(|pair| pair[1])
+    }
+}
+
+/// One index that is being filled.
+struct IndexLoad {
+    index: Arc<TableIndex>,
+    /// Gone when the tree is attached; what comes then is inserted.
+    loader: Option<SuspendedLoader>,
+    /// The last key that went into the loader; `None` if none did.
+    last: Option<Vec<u8>>,
+    collected: Collected,
+    rows: u64,
+}
+
+/// An entry that must not be there a second time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// Number of the index.
+    pub index: u32,
+    /// Key of the entry that came second.
+    pub key: Vec<u8>,
+    /// Its value.
+    pub value: Vec<u8>,
+}
+
+/// A table that is being filled. Dropped without [`RawLoad::finish`], it leaves the table empty,
+/// with pages that nothing leads to, which a compaction frees. If even that fails, the table takes
+/// no rows before the next open has made it empty.
+pub struct RawLoad {
+    instance: Arc<Instance>,
+    indexes: Vec<IndexLoad>,
+    file: Arc<TableFile>,
+    /// Nothing leads to the pages of a tree that is not complete.
+    _building: Visit,
+    /// Until the table is complete; `None` if the indexes belong to a table that has its rows.
+    filling: Option<Filling>,
+    /// [`COLLECT_BYTES`]; tests have less.
+    collect_bytes: usize,
+    duplicate: Option<Duplicate>,
+    /// If it fills a table that is to take the place of another one.
+    anew: Option<Renewal>,
+}
+
+/// A table that is made anew.
+struct Renewal {
+    table: Anew,
+    /// The numbers that the table has counted up.
+    marks: Arc<Marks>,
+}
+
+impl RawLoad {
+    /// Begins to fill `table`, which is empty and used by the caller alone.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if it is not empty; those of reading pages.
+    pub fn new(table: &RawTable) -> Result<RawLoad> {
+        let store = &table.handle.store;
+        RawLoad::of(&table.instance, store.indexes()?, &store.file, true)
+    }
+
+    /// Begins to make `table` anew: what is pushed becomes, with [`RawDatabase::replace_by`], the
+    /// table of this name, with the same indexes and marks. No transaction writes to the table
+    /// until the load ends; it waits for `wait` for those that do. Dropped before that, the load
+    /// leaves the table as it was, as does a crash.
+    ///
+    /// # Errors
+    /// [`Error::LockTimeout`] if a transaction that has not ended has changed the table;
+    /// [`Error::TableNotFound`] if it is not the one of this name any more; those of creating a
+    /// table.
+    pub fn anew(table: &RawTable, wait: Duration) -> Result<RawLoad> {
+        let renewed = replace::begin_anew(&table.instance, table.name(), &table.handle.store, wait)?;
+        let store = Arc::clone(renewed.store());
+        let mut load = RawLoad::of(&table.instance, store.indexes()?, &store.file, true)?;
+        load.anew = Some(Renewal { table: renewed, marks: Arc::clone(&table.marks) });
+        Ok(load)
+    }
+
+    /// Begins to fill `indexes` of a table, which are empty and known to the caller alone; the
+    /// first one with rows if `has_rows`.
+    pub(super) fn of(
+        instance: &Arc<Instance>,
+        indexes: &[Arc<TableIndex>],
+        file: &Arc<TableFile>,
+        has_rows: bool,
+    ) -> Result<RawLoad> {
+        let building = file.build();
+        let (instance, file) = (Arc::clone(instance), Arc::clone(file));
+        let access = instance.pool().access(AccessKind::Point);
+        let begin = |index: &Arc<TableIndex>| {
+            let loader = Some(index.loader(&access)?.suspend());
+            Ok(IndexLoad { index: Arc::clone(index), loader, last: None, collected: Collected::default(), rows: 0 })
+        };
+        let loads = indexes.iter().map(begin).collect::<Result<Vec<_>>>()?;
+        drop(access);
+        // They are known to be empty.
+        let filling = if has_rows { Some(Filling::begin(&file, indexes.to_vec())?) } else { None };
+        let (indexes, collect_bytes, duplicate) = (loads, COLLECT_BYTES, None);
+        Ok(RawLoad { instance, indexes, file, _building: building, filling, collect_bytes, duplicate, anew: None })
+    }
+
+    /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or
+    /// all of it.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`]: now, or later, when the entry is compared with others;
+    /// [`RawLoad::duplicate`] says which it was. [`Error::InvalidArgument`] if there is no such
+    /// index; those of writing pages.
+    pub fn push<'v>(&mut self, index: u32, key: &[u8], prefix: usize, value: impl Into<NewValue<'v>>) -> Result<()> {
+        let value = value.into();
+        let no = index as usize;
+        let load = self.indexes.get_mut(no).ok_or_else(|| Error::invalid(format!("there is no index {index}")))?;
+        let order = load.last.as_deref().map_or(Ordering::Greater, |last| key.cmp(last));
+        if order == Ordering::Equal {
+            self.duplicate = Some(Duplicate { index, key: key.to_vec(), value: value.bytes().to_vec() });
+            return Err(Error::DuplicateKey);
+        }
+        if self.filling.is_some()
+            && no == 0
+            && order == Ordering::Greater
+            && load.loader.is_some()
+            && load.collected.entries.is_empty()
+        {
+            return load.append(&self.instance, key, value);
+        }
+        load.collected.push(key, prefix, value)?;
+        if self.indexes.iter().map(|i| i.collected.cost()).sum::<usize>() < self.collect_bytes {
+            return Ok(());
+        }
+        self.empty_all()
+    }
+
+    /// Sorts what is left into the indexes. The table is complete then. Its rows belong to no
+    /// transaction; views of before cannot use it.
+    ///
+    /// # Errors
+    /// As [`RawLoad::push`].
+    pub fn finish(&mut self) -> Result<()> {
+        self.empty_all()?;
+        self.attach_all()?;
+        store::begin_now(&self.instance.txns, self.file.lifetime, self.indexes.iter().map(|load| &load.index));
+        if let Some(filling) = &self.filling {
+            filling.finish()?;
+        }
+        self.filling = None;
+        Ok(())
+    }
+
+    /// Makes trees of what was written so far.
+    pub(super) fn attach_all(&mut self) -> Result<()> {
+        self.indexes.iter_mut().try_for_each(|load| load.attach(&self.instance))
+    }
+
+    /// The entry that was refused.
+    #[must_use]
+    pub fn duplicate(&self) -> Option<&Duplicate> {
+        self.duplicate.as_ref()
+    }
+
+    /// Reads the row under `key` that was pushed to a load which has failed, for a message. Returns
+    /// whether there is one. The load cannot go on.
+    ///
+    /// # Errors
+    /// Those of reading and writing pages.
+    pub fn row(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let Some(rows) = self.indexes.first_mut() else { return Ok(false) };
+        rows.attach(&self.instance)?;
+        let mut txn = self.instance.begin(TxnOptions::snapshot());
+        txn.take_snapshot();
+        txn.get(&rows.index, key, value)
+    }
+
+    fn empty_all(&mut self) -> Result<()> {
+        for (no, load) in self.indexes.iter_mut().enumerate() {
+            let mut second = None;
+            if let Err(error) = load.empty(&self.instance, &mut second) {
+                if let (Error::DuplicateKey, Some(entry)) = (&error, second) {
+                    let (key, value) =
+                        (load.collected.key(entry).to_vec(), load.collected.value(entry).bytes().to_vec());
+                    self.duplicate = Some(Duplicate { index: no as u32, key, value });
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Renewal {
+    /// Gives the new table the marks of the old one.
+    fn take_over_marks(&self, instance: &Instance) -> Result<()> {
+        let access = instance.pool().access(AccessKind::Point);
+        let space = self.table.store().space()?;
+        (0..MARKS).try_for_each(|which| space.set_mark(which, self.marks.next(which), &access).map(drop))
+    }
+}
+
+impl RawDatabase {
+    /// Puts tables that [`RawLoad::anew`] began and [`RawLoad::finish`] completed in the places of
+    /// those that they were made from, all of them or none, with these options. The tables must not
+    /// be in use: handles that are open see the old ones.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if a load is none of these; [`Error::TableNotFound`] if a table
+    /// has got another name; those of the log.
+    pub fn replace_by(&self, loads: &mut [&mut RawLoad], options: &[&[u8]]) -> Result<()> {
+        let instance = self.instance();
+        let mut tables = Vec::new();
+        for (load, options) in loads.iter_mut().zip(options) {
+            let is_complete = load.filling.is_none();
+            let anew = load.anew.as_mut().filter(|_| is_complete);
+            let anew = anew.ok_or_else(|| Error::invalid("no table was made anew"))?;
+            anew.take_over_marks(instance)?;
+            tables.push((&mut anew.table, *options));
+        }
+        let old: Vec<_> = tables.iter().map(|(table, _)| table.old_space()).collect();
+        let (is_done, result) = replace::replace_by(instance, tables);
+        if is_done {
+            let mut marks = self.marks.lock();
+            old.iter().for_each(|space| drop(marks.remove(&space.0)));
+        }
+        result
+    }
+}
+
+impl Drop for RawLoad {
+    fn drop(&mut self) {
+        if let Some(filling) = &self.filling
+            && !self.instance.leak_in_child()
+        {
+            filling.give_up();
+        }
+    }
+}
+
+impl IndexLoad {
+    /// Appends an entry whose key is greater than all before.
+    fn append(&mut self, instance: &Instance, key: &[u8], value: NewValue<'_>) -> Result<()> {
+        let access = instance.pool().access(AccessKind::Point);
+        let Some(suspended) = self.loader.take() else { return Err(Error::invalid("the index is complete already")) };
+        let mut loader = self.index.resume_load(suspended, &access);
+        let pushed = loader.push(key, value);
+        self.loader = Some(loader.suspend());
+        pushed?;
+        self.rows += 1;
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+        Ok(())
+    }
+
+    /// Completes the tree, if that was not done before.
+    fn attach(&mut self, instance: &Instance) -> Result<()> {
+        let Some(suspended) = self.loader.take() else { return Ok(()) };
+        let access = instance.pool().access(AccessKind::Point);
+        self.index.resume_load(suspended, &access).finish().map(drop)
+    }
+
+    /// Moves what was collected into the index. `second`: the entry that was there already.
+    fn empty(&mut self, instance: &Instance, second: &mut Option<Entry>) -> Result<()> {
+        if self.collected.entries.is_empty() {
+            return Ok(());
+        }
+        self.collected.sort();
+        *second = self.collected.duplicate();
+        if second.is_some() {
+            return Err(Error::DuplicateKey);
+        }
+        let access = instance.pool().access(AccessKind::Point);
+        let collected = &self.collected;
+        let mut loader = self.loader.take().map(|suspended| self.index.resume_load(suspended, &access));
+        if let Some(mut loader) = loader.take_if(|_| self.last.is_none()) {
+            for &entry in &collected.entries {
+                loader.push(collected.key(entry), collected.value(entry))?;
+            }
+            loader.finish()?;
+        } else {
+            if let Some(loader) = loader {
+                loader.finish()?;
+            }
+            for &entry in &collected.entries {
+                *second = Some(entry);
+                let (key, value) = (collected.key(entry), collected.value(entry));
+                self.index.load_entry(key, entry.prefix as usize, value, &access)?;
+            }
+        }
+        self.rows += collected.entries.len() as u64;
+        self.index.set_rows(self.rows);
+        self.collected = Collected::default();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RawLoad {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawLoad").field("indexes", &self.indexes.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::ops::Bound;
+
+    use holdfast_testkit::CrashDisk;
+
+    use super::*;
+    use crate::raw::{Lifetime, RawDatabase, RawOptions, RawRead};
+    use crate::{BackupOptions, Builder, Database, FlushAtCommit, Isolation, VerifyOptions};
+
+    fn database() -> RawDatabase {
+        RawDatabase::new(Database::in_memory().unwrap())
+    }
+
+    fn table(database: &RawDatabase) -> RawTable {
+        database.create_table("t", &[("k", true)], b"", Lifetime::Lasting).unwrap();
+        database.open_table("t").unwrap()
+    }
+
+    /// A database on `disk`, with a load of table `t` of which the index has entries and the rows
+    /// are not there.
+    fn half_loaded(disk: &CrashDisk) -> (RawDatabase, RawLoad) {
+        let database = RawDatabase::new(builder(disk).create("test").unwrap());
+        let mut load = RawLoad::new(&table(&database)).unwrap();
+        load.collect_bytes = 0;
+        for i in 0..100u8 {
+            load.push(0, &[i], 1, &[i; 50]).unwrap();
+            load.push(1, &[100 - i, i], 1, &[1]).unwrap();
+        }
+        (database, load)
+    }
+
+    fn builder(disk: &CrashDisk) -> Builder {
+        Database::builder().page_size(4096).disk(Arc::new(disk.clone()))
+    }
+
+    fn assert_empty(database: &RawDatabase) {
+        let table = database.open_table("t").unwrap();
+        assert_eq!((read(database, &table, 0).len(), read(database, &table, 1).len()), (0, 0));
+        assert_clean(database);
+    }
+
+    fn insert(database: &RawDatabase) {
+        let table = database.open_table("t").unwrap();
+        let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
+        let mut txn = database.begin(&options).unwrap();
+        txn.insert(&table, 0, b"r", b"row").unwrap();
+        txn.insert(&table, 1, b"er", &[1][..]).unwrap();
+        txn.commit(FlushAtCommit::Sync).unwrap();
+    }
+
+    type Entries = BTreeMap<Vec<u8>, Vec<u8>>;
+
+    fn read(database: &RawDatabase, table: &RawTable, index: u32) -> Entries {
+        let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: true };
+        let mut txn = database.begin(&options).unwrap();
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let mut cursor = txn.cursor(table, index, all, RawRead::default()).unwrap();
+        let mut found = Entries::new();
+        while let Some((key, value)) = cursor.next().unwrap() {
+            found.insert(key.to_vec(), value.to_vec());
+        }
+        found
+    }
+
+    fn assert_clean(database: &RawDatabase) {
+        let report = database.database().verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
+        assert_eq!(report.findings.iter().map(|f| &f.what).collect::<Vec<_>>(), Vec::<&String>::new());
+    }
+
+    /// Rows 0..n in the order that `step`, which has no divisor in common with `n`, makes; with an
+    /// entry each.
+    fn load_in_steps(n: u64, step: u64, collect_bytes: usize) {
+        let database = database();
+        let table = table(&database);
+        let mut load = RawLoad::new(&table).unwrap();
+        load.collect_bytes = collect_bytes;
+        let (mut rows, mut entries) = (Entries::new(), Entries::new());
+        for i in 0..n {
+            let (id, k) = ((i * step % n).to_be_bytes(), (i * 7 % n).to_be_bytes());
+            let value = vec![i as u8; if i % 100 == 0 { 20_000 } else { (i % 50) as usize }];
+            load.push(0, &id, id.len(), &value).unwrap();
+            let entry = [k, id].concat();
+            // An entry says how long its index key is.
+            load.push(1, &entry, k.len(), &[8]).unwrap();
+            rows.insert(id.to_vec(), value);
+            entries.insert(entry, vec![8]);
+        }
+        load.finish().unwrap();
+        assert_eq!(read(&database, &table, 0), rows);
+        assert_eq!(read(&database, &table, 1), entries);
+        assert_eq!((table.rows(0).unwrap(), table.rows(1).unwrap()), (n, n));
+        assert_clean(&database);
+    }
+
+    #[test]
+    fn what_was_loaded_in_any_order_is_there() {
+        for step in [1, 1009, 1999] {
+            for collect_bytes in [0, 5_000, COLLECT_BYTES] {
+                load_in_steps(2_000 + step % 2, step, collect_bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_there_twice_is_refused_within_a_batch_and_between_batches() {
+        for collect_bytes in [0, 200, COLLECT_BYTES] {
+            let database = database();
+            let table = table(&database);
+            let mut load = RawLoad::new(&table).unwrap();
+            load.collect_bytes = collect_bytes;
+            let mut result = Ok(());
+            for (n, i) in (0..100u8).chain([40]).enumerate() {
+                // The two of 40 differ behind what has to be unique.
+                result = load.push(1, &[7, i, n as u8], 2, &[i]);
+                if result.is_err() {
+                    break;
+                }
+            }
+            let result = result.and_then(|()| load.finish());
+            assert!(matches!(result, Err(Error::DuplicateKey)), "{result:?}");
+            let duplicate = load.duplicate().unwrap();
+            assert_eq!((duplicate.index, duplicate.key[1]), (1, 40));
+        }
+    }
+
+    #[test]
+    fn a_row_may_be_there_once_only() {
+        let database = database();
+        let table = table(&database);
+        for second in [&b"b"[..], b"a"] {
+            let mut load = RawLoad::new(&table).unwrap();
+            load.push(0, b"a", 1, b"1").unwrap();
+            load.push(0, b"b", 1, b"2").unwrap();
+            let result = load.push(0, second, 1, b"3").and_then(|()| load.finish());
+            assert!(matches!(result, Err(Error::DuplicateKey)), "{result:?}");
+            assert_eq!(load.duplicate().map(|d| (d.key.as_slice(), d.value.as_slice())), Some((second, &b"3"[..])));
+        }
+        let mut load = RawLoad::new(&table).unwrap();
+        load.push(0, b"a", 1, b"1").unwrap();
+        load.finish().unwrap();
+        assert!(RawLoad::new(&table).is_err(), "a table with rows is not filled");
+    }
+
+    #[test]
+    fn a_load_that_a_crash_cuts_short_leaves_an_empty_table() {
+        let disk = CrashDisk::new();
+        let (database, load) = half_loaded(&disk);
+        database.database().checkpoint().unwrap();
+        let left = disk.reboot(0);
+        drop((load, database));
+        assert_empty(&RawDatabase::new(builder(&left).open_read_only("test").unwrap()));
+        let database = RawDatabase::new(builder(&left).open("test").unwrap());
+        assert_empty(&database);
+        insert(&database);
+        database.close().unwrap();
+        let database = RawDatabase::new(builder(&left).open("test").unwrap());
+        assert_eq!(read(&database, &database.open_table("t").unwrap(), 0).len(), 1, "it is no load any more");
+    }
+
+    #[test]
+    fn a_backup_that_meets_a_load_can_be_restored() {
+        let (disk, copy) = (CrashDisk::new(), CrashDisk::new());
+        let (database, mut load) = half_loaded(&disk);
+        assert_clean(&database);
+        let options = BackupOptions::new().disk(Arc::new(copy.clone()));
+        database.database().backup("copy", &options).unwrap();
+        builder(&copy).restore("copy").unwrap();
+        assert_empty(&RawDatabase::new(builder(&copy).open("copy").unwrap()));
+        load.finish().unwrap();
+        assert_clean(&database);
+        database.database().checkpoint().unwrap();
+        let database = RawDatabase::new(builder(&disk.reboot(0)).open("test").unwrap());
+        assert_eq!(read(&database, &database.open_table("t").unwrap(), 0).len(), 100);
+    }
+
+    #[test]
+    fn a_load_that_is_given_up_leaves_an_empty_table() {
+        let disk = CrashDisk::new();
+        let (database, load) = half_loaded(&disk);
+        drop(load);
+        assert_empty(&database);
+        insert(&database);
+        assert_clean(&database);
+        database.close().unwrap();
+        let database = RawDatabase::new(builder(&disk).open("test").unwrap());
+        assert_eq!(read(&database, &database.open_table("t").unwrap(), 1).len(), 1);
+    }
+}

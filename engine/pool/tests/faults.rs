@@ -1,0 +1,130 @@
+//! A disk that fails: the thread that asked gets the error, pages stay dirty, nothing is lost, and
+//! it goes on afterwards.
+#![cfg(not(any(loom, shuttle)))]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::Bed;
+use holdfast_base::Error;
+use holdfast_io::MemoryDisk;
+use holdfast_metrics::Counter;
+use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
+
+const TABLE: &str = "t16.hf";
+
+fn bed(frames: usize) -> (Bed, FaultDisk) {
+    let faults = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    (Bed::on(Arc::new(faults.clone()), |c| c, frames), faults)
+}
+
+#[test]
+fn a_failed_read_is_an_error_once() {
+    let (bed, faults) = bed(32);
+    bed.create_many(64);
+    let free = bed.pool.stats().free;
+    faults.schedule(Fault::nth(FaultOp::Read, 1).on(TABLE));
+    let no = (0..64).find(|&no| !bed.pool.is_resident(&bed.space, holdfast_base::PageNo(no))).unwrap();
+    assert!(matches!(bed.read(no), Err(Error::Io { .. })));
+    assert!(bed.space.damaged().is_none());
+    assert_eq!(bed.read(no).unwrap(), u64::from(no));
+    assert!(bed.pool.stats().free.abs_diff(free) <= 1);
+}
+
+#[test]
+fn a_flipped_bit_is_damage_of_one_page() {
+    let (bed, faults) = bed(32);
+    bed.create_many(64);
+    (40..64).for_each(|no| assert!(bed.read(no).is_ok()));
+    faults.flip_bit(TABLE, 4096 * 5 + 1000, 3).unwrap();
+    assert!(matches!(bed.read(5), Err(Error::DamagedPage { .. })));
+    assert!(matches!(bed.space.damaged(), Some(Error::DamagedPage { page, .. }) if page.no.0 == 5));
+    assert_eq!(bed.read(6).unwrap(), 6);
+    assert_eq!(bed.metrics.get(Counter::PagesDamaged), 1);
+}
+
+#[test]
+fn a_failed_page_write_leaves_the_page_dirty() {
+    let (bed, faults) = bed(64);
+    bed.create_many(20);
+    (0..20).for_each(|no| bed.update(no, 100).unwrap());
+    for kind in [FaultKind::Eio, FaultKind::Torn, FaultKind::Enospc] {
+        faults.schedule(Fault::nth(FaultOp::Write, 3).kind(kind).on(TABLE));
+        assert!(bed.pool.flush_all().is_err());
+        assert!(bed.pool.stats().dirty > 0);
+    }
+    assert!(bed.metrics.get(Counter::FlushFailures) > 0);
+    bed.pool.flush_all().unwrap();
+    assert_eq!(bed.pool.stats().dirty, 0);
+    assert_eq!(bed.pool.checkpoint().unwrap(), bed.wal.next_lsn());
+    bed.pool.resize(32 * 4096).unwrap();
+    (0..20).for_each(|no| assert_eq!(bed.read(no).unwrap(), 100));
+}
+
+#[test]
+fn a_full_disk_stops_those_who_need_frames_until_there_is_room() {
+    let (bed, faults) = bed(32);
+    bed.create_many(80);
+    faults.schedule(Fault::nth(FaultOp::Write, 1).kind(FaultKind::Enospc).on(TABLE).sticky());
+    let mut changed = Vec::new();
+    let err = (0..80).find_map(|no| match bed.update(no, 7) {
+        Ok(()) => {
+            changed.push(no);
+            None
+        }
+        Err(e) => Some(e),
+    });
+    assert!(matches!(err, Some(Error::DiskFull(_))), "{err:?}");
+    assert!(!changed.is_empty());
+    faults.clear();
+    for no in 0..80 {
+        let expected = if changed.contains(&no) { 7 } else { u64::from(no) };
+        assert_eq!(bed.read(no).unwrap(), expected);
+    }
+}
+
+#[test]
+fn a_failed_double_write_fails_the_flush_and_nothing_else() {
+    let (bed, faults) = bed(64);
+    bed.create_many(20);
+    // The images of before will not do any more.
+    bed.pool.checkpoint().unwrap();
+    (0..20).for_each(|no| bed.update(no, 100).unwrap());
+    faults.schedule(Fault::nth(FaultOp::Write, 1).on("doublewrite"));
+    assert!(bed.pool.flush_all().is_err());
+    assert_eq!(bed.pool.stats().dirty, 20);
+    bed.pool.flush_all().unwrap();
+    assert_eq!(bed.pool.stats().dirty, 0);
+}
+
+#[test]
+fn a_failed_sync_poisons() {
+    for file in [TABLE, "doublewrite"] {
+        let (bed, faults) = bed(64);
+        bed.create_many(20);
+        bed.pool.checkpoint().unwrap();
+        bed.update(3, 100).unwrap();
+        faults.schedule(Fault::nth(FaultOp::Sync, 1).on(file));
+        assert!(bed.pool.flush_all().is_err());
+        assert!(matches!(bed.wal.check_poisoned(), Err(Error::Poisoned(_))));
+        assert!(bed.pool.flush_all().is_err(), "no later success hides it");
+        assert!(bed.pool.checkpoint().is_err());
+    }
+}
+
+#[test]
+fn many_failed_writes_keep_their_good_copies() {
+    let (bed, faults) = bed(64);
+    bed.create_many(40);
+    (0..40).for_each(|no| bed.update(no, 9).unwrap());
+    faults.schedule(Fault::nth(FaultOp::Write, 1).on(TABLE).sticky());
+    // More than the double-write file has slots: the pages reuse theirs or new ones, and it does
+    // not run over.
+    for _ in 0..20 {
+        assert!(bed.pool.flush_all().is_err());
+    }
+    faults.clear();
+    bed.pool.flush_all().unwrap();
+    assert_eq!(bed.pool.stats().dirty, 0);
+}

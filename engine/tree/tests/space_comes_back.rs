@@ -1,0 +1,257 @@
+//! Space: pages freed by merges are used again, files grow in steps and shrink again, a full disk
+//! changes nothing.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use holdfast_base::{Error, IndexId, PageNo, SpaceId, page};
+use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
+use holdfast_pool::AccessKind;
+use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp};
+use holdfast_tree::{HEADS, SpaceFile, Tree};
+use holdfast_wal::SpaceClass;
+
+#[test]
+fn deleted_rows_give_their_pages_back() {
+    let bed = Bed::new(Setup::default());
+    let tree = bed.new_tree();
+    let acc = bed.access();
+    let used = |bed: &Bed| {
+        let info = bed.space.info(&bed.access()).unwrap();
+        (info.pages, info.pages - info.free_pages)
+    };
+    let fill = |from: u32| {
+        for n in from..from + 8000 {
+            put(&tree, &(n.wrapping_mul(2_654_435_761)).to_be_bytes(), &[3; 100], &acc).unwrap();
+        }
+    };
+    fill(0);
+    let (pages, full) = used(&bed);
+    assert!(full > 200, "{full}");
+    for round in 0..3u32 {
+        for n in round * 8000..(round + 1) * 8000 {
+            remove(&tree, &(n.wrapping_mul(2_654_435_761)).to_be_bytes(), &acc).unwrap();
+        }
+        let (_, left) = used(&bed);
+        assert!(left <= 4, "{left} pages in use for nothing");
+        fill((round + 1) * 8000);
+        assert!(used(&bed).0 <= pages + pages / 8, "the file grows although there is room");
+    }
+    bed.verify_clean(&[&tree]);
+}
+
+#[test]
+fn the_file_is_cut_off_after_a_checkpoint() {
+    let bed = Bed::new(Setup::default());
+    let tree = bed.new_tree();
+    let acc = bed.access();
+    for n in 0..4000u32 {
+        put(&tree, &n.to_be_bytes(), &[3; 200], &acc).unwrap();
+    }
+    // Every other region goes; what stays is spread over the file.
+    for n in (0..4000u32).filter(|n| n / 40 % 4 != 0) {
+        remove(&tree, &n.to_be_bytes(), &acc).unwrap();
+    }
+    let before = bed.space.info(&acc).unwrap();
+    for no in (2..before.pages).rev() {
+        if bed.space.is_allocated(PageNo(no), &acc).unwrap() && tree.relocate_page(PageNo(no), &acc).unwrap().is_none()
+        {
+            break;
+        }
+    }
+    bed.verify_clean(&[&tree]);
+    let (gone, at) = bed.space.shrink(&acc).unwrap();
+    assert!(gone > before.pages / 3, "{gone} of {}", before.pages);
+    assert!(!bed.space.truncate_file(at, bed.store.wal().checkpoint_lsn(), &acc).unwrap());
+    let checkpoint = bed.checkpoint();
+    assert!(bed.space.truncate_file(at, checkpoint, &acc).unwrap());
+    let len = bed.space.space().file().len().unwrap();
+    assert_eq!(len, u64::from(before.pages - gone) * 4096);
+    bed.verify_clean(&[&tree]);
+    let root = tree.root();
+    drop((acc, tree));
+    let bed = bed.reopen();
+    let tree = bed.tree(root);
+    assert_eq!(walk(&tree, Default::default(), &bed.access()).len(), 1000);
+    for n in 0..4000u32 {
+        put(&tree, &n.to_be_bytes(), &[3; 200], &bed.access()).unwrap();
+    }
+    bed.verify_clean(&[&tree]);
+}
+
+/// A power cut after the cut may have brought back some sectors of the pages.
+#[test]
+fn what_was_cut_off_does_not_come_back() {
+    let disk = CrashDisk::new();
+    let bed = Bed::create(Arc::new(disk.clone()), Setup::default()).unwrap();
+    let tree = bed.new_tree();
+    let acc = bed.access();
+    for n in 0..4000u32 {
+        put(&tree, &n.to_be_bytes(), &[3; 200], &acc).unwrap();
+    }
+    for n in 100..4000u32 {
+        remove(&tree, &n.to_be_bytes(), &acc).unwrap();
+    }
+    let (gone, at) = bed.space.shrink(&acc).unwrap();
+    assert!(gone > 64, "{gone}");
+    assert!(bed.space.truncate_file(at, bed.checkpoint(), &acc).unwrap());
+    let len = bed.space.space().file().len().unwrap();
+    for seed in 0..20 {
+        let file = disk.reboot(seed).open(FILE, OpenOptions::new(FileKind::Data)).unwrap();
+        assert_eq!(file.len().unwrap(), len, "power cut {seed}");
+    }
+}
+
+/// A crash while the file is cut leaves parts of its pages, with the file as long as it was. New
+/// pages that were not written before the next crash are not among them.
+#[test]
+fn a_file_does_not_grow_into_parts_of_pages() {
+    for cut in 0..3 {
+        for seed in 0..8 {
+            let disk = CrashDisk::new();
+            let bed = Bed::create(Arc::new(disk.clone()), Setup::default()).unwrap();
+            let tree = bed.new_tree();
+            let acc = bed.access();
+            for n in 0..2000u32 {
+                put(&tree, &n.to_be_bytes(), &[3; 200], &acc).unwrap();
+            }
+            for n in 100..2000u32 {
+                remove(&tree, &n.to_be_bytes(), &acc).unwrap();
+            }
+            let (gone, at) = bed.space.shrink(&acc).unwrap();
+            assert!(gone > 64, "{gone}");
+            let checkpoint = bed.checkpoint();
+            disk.crash_after(cut);
+            let _ = bed.space.truncate_file(at, checkpoint, &acc);
+            let left = disk.reboot(seed);
+            let bed = Bed::open(Arc::new(left), Setup::default()).unwrap();
+            let before = bed.space.info(&bed.access()).unwrap().pages;
+            let pages = take_pages(&bed, 100);
+            assert!(pages.iter().any(|no| no.0 >= before), "the file has grown");
+            for no in pages {
+                let acc = bed.store.pool().access(AccessKind::Maintenance);
+                let read = bed.store.pool().fix_shared(bed.space.space(), no, &acc).map(|page| page.id().no);
+                assert!(read.is_ok(), "crash after {cut} operations, power cut {seed}: {read:?}");
+            }
+        }
+    }
+}
+
+/// Allocates pages, and does not write them.
+fn take_pages(bed: &Bed, count: usize) -> Vec<PageNo> {
+    let acc = bed.access();
+    let mut pages = Vec::new();
+    while pages.len() < count {
+        let ticket = bed.store.reserve(4096, SpaceClass::User).unwrap();
+        let _frames = bed.space.reserve_alloc(PageNo(2), 0, &acc).unwrap();
+        let mut mtr = bed.store.begin(ticket, &acc);
+        pages.extend(bed.space.alloc_pages(&mut mtr, PageNo(2), 10).unwrap());
+        mtr.commit().unwrap();
+    }
+    pages
+}
+
+#[test]
+fn a_full_disk_is_an_error_of_the_statement_and_nothing_else() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    let bed = Bed::create(disk.clone(), Setup { frames: 2000, ..Setup::default() }).unwrap();
+    let tree = bed.new_tree();
+    let acc = bed.access();
+    disk.schedule(Fault::nth(FaultOp::SetLen, 3).kind(FaultKind::Enospc).on(FILE).sticky());
+    let mut model = Model::new();
+    let mut full = false;
+    for n in 0..5000u32 {
+        match put(&tree, &n.to_be_bytes(), &[1; 200], &acc) {
+            Ok(_) => {
+                model.insert(n.to_be_bytes().to_vec(), vec![1; 200]);
+            }
+            Err(Error::DiskFull(_)) => {
+                full = true;
+                break;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(full);
+    assert_equals(&tree, &model, &acc);
+    bed.verify_clean(&[&tree]);
+    disk.clear();
+    for n in 0..5000u32 {
+        put(&tree, &n.to_be_bytes(), &[1; 200], &acc).unwrap();
+    }
+    bed.verify_clean(&[&tree]);
+}
+
+#[test]
+fn two_indexes_of_one_space_do_not_meet() {
+    let bed = Bed::new(Setup::default());
+    let first = bed.new_tree();
+    let other = IndexId(6);
+    let second = Tree::open(&bed.space, other, Tree::create(&bed.space, other, &bed.access()).unwrap());
+    for n in 0..3000u32 {
+        put(&first, &n.to_be_bytes(), &[1; 50], &bed.access()).unwrap();
+        put(&second, &(n * 7 % 3001).to_be_bytes(), &[2; 90], &bed.access()).unwrap();
+    }
+    bed.verify_clean(&[&first, &second]);
+    let findings = bed.verify(&[&first]);
+    assert!(findings.len() > 50 && findings.iter().all(|f| f.what.contains("nothing leads to it")));
+}
+
+#[test]
+fn files_that_do_not_belong_here_are_refused() {
+    let bed = Bed::new(Setup::default());
+    bed.checkpoint();
+    let (store, disk) = (&bed.store, bed.disk.as_ref());
+    let message = |id: u32, name: &str, uuid| {
+        SpaceFile::open(store, disk, SpaceId(id), name, uuid, false).unwrap_err().to_string()
+    };
+    assert!(message(16, FILE, [8; 16]).contains("another database"));
+    assert!(message(17, FILE, UUID).contains("it is space 16"));
+    let junk = disk.open("junk", OpenOptions::new(FileKind::Data).create(holdfast_io::Create::New)).unwrap();
+    assert!(message(18, "junk", UUID).contains("not a Holdfast database"));
+    junk.write_at(0, &[5; 8192]).unwrap();
+    assert!(message(18, "junk", UUID).contains("not a Holdfast database"));
+    let mut page = [0; 4096];
+    let file = disk.open(FILE, OpenOptions::new(FileKind::Data)).unwrap();
+    file.read_at(0, &mut page).unwrap();
+    page[104] = 0x80;
+    junk.write_at(0, &page).unwrap();
+    assert!(message(16, "junk", UUID).contains("checksum"));
+    page::seal(&mut page);
+    junk.write_at(0, &page).unwrap();
+    assert!(message(16, "junk", UUID).contains("newer version"));
+}
+
+#[test]
+fn a_feature_is_named_from_when_it_is_required() {
+    let disk = CrashDisk::new();
+    let bed = Bed::create(Arc::new(disk.clone()), Setup::default()).unwrap();
+    let named = |bed: &Bed| bed.space.header(&bed.access()).unwrap().features.incompatible;
+    assert_eq!(named(&bed), 0);
+    bed.space.require(HEADS, &bed.access()).unwrap();
+    let end = bed.store.wal().next_lsn();
+    bed.space.require(HEADS, &bed.access()).unwrap();
+    assert_eq!((named(&bed), bed.store.wal().next_lsn()), (HEADS, end), "only the first call writes");
+    bed.store.wal().flush_to(end).unwrap();
+    let bed = Bed::open(Arc::new(disk.reboot(1)), Setup::default()).unwrap();
+    assert_eq!(named(&bed), HEADS);
+    bed.space.require(HEADS, &bed.access()).unwrap();
+    bed.checkpoint();
+    let bed = bed.reopen();
+    let end = bed.store.wal().next_lsn();
+    bed.space.require(HEADS, &bed.access()).unwrap();
+    assert_eq!(bed.store.wal().next_lsn(), end, "the file says so already");
+}
+
+#[test]
+fn marks_survive_a_crash() {
+    let disk = CrashDisk::new();
+    let bed = Bed::create(Arc::new(disk.clone()), Setup::default()).unwrap();
+    let end = bed.space.set_mark(3, 4711, &bed.access()).unwrap();
+    bed.store.wal().flush_to(end).unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(disk.reboot(1));
+    let bed = Bed::open(disk, Setup::default()).unwrap();
+    assert_eq!(bed.space.mark(3, &bed.access()).unwrap(), 4711);
+}

@@ -1,0 +1,128 @@
+//! Without room for the next segment, the statement that needs it gets an error, nothing is lost,
+//! and the log goes on once there is room.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use holdfast_base::Error;
+use holdfast_io::MemoryDisk;
+use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
+use holdfast_wal::SpaceClass;
+
+fn full(disk: &FaultDisk) {
+    for op in [FaultOp::SetLen, FaultOp::Write] {
+        disk.schedule(Fault::nth(op, 1).kind(FaultKind::Enospc).sticky());
+    }
+}
+
+#[test]
+fn a_ticket_is_refused_and_granted_when_there_is_room() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    let wal = create(&disk);
+    for op in [FaultOp::SetLen, FaultOp::Write] {
+        disk.clear();
+        disk.schedule(Fault::nth(op, 1).kind(FaultKind::Enospc).sticky());
+        let err = wal.reserve(2 * SEGMENT + 32, SpaceClass::User).unwrap_err();
+        assert!(matches!(err, Error::DiskFull(_)), "{err}");
+        wal.check_poisoned().unwrap();
+    }
+    disk.clear();
+    drop(wal.reserve(2 * SEGMENT + 32, SpaceClass::User).unwrap());
+    append_synced(&wal, b"it goes on");
+    wal.close().unwrap();
+    assert_eq!(read(&disk).unwrap().0.len(), 1);
+}
+
+#[test]
+fn an_append_without_a_ticket_is_refused_before_it_takes_an_lsn() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    let wal = create(&disk);
+    // Writing must go on in the prepared segments, so only lengths are refused.
+    disk.schedule(Fault::nth(FaultOp::SetLen, 1).kind(FaultKind::Enospc).sticky());
+    let mut groups = 0;
+    let err = loop {
+        match wal.append(&payload(groups, 8000)) {
+            Ok(_) => groups += 1,
+            Err(e) => break e,
+        }
+    };
+    assert!(matches!(err, Error::DiskFull(_)), "{err}");
+    let next = wal.next_lsn();
+    assert!(wal.append(&payload(groups, 8000)).is_err());
+    assert_eq!(wal.next_lsn(), next);
+    wal.flush_to(next).unwrap();
+    assert_eq!(read(&disk).unwrap().0.len() as u64, groups);
+    disk.clear();
+    append_synced(&wal, &payload(groups, 8000));
+    assert_eq!(read(&disk).unwrap().0.len() as u64, groups + 1);
+}
+
+#[test]
+fn rollback_has_room_when_users_have_none() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    let wal = create(&disk);
+    full(&disk);
+    assert!(wal.reserve(2 * SEGMENT + 32, SpaceClass::User).is_err());
+    // Two segments are kept for rollback and purge, a third one for the checkpoint.
+    drop(wal.reserve(2 * SEGMENT, SpaceClass::User).unwrap());
+    drop(wal.reserve(4 * SEGMENT, SpaceClass::Rollback).unwrap());
+    assert!(wal.reserve(4 * SEGMENT + 32, SpaceClass::Rollback).is_err());
+    drop(wal.reserve(5 * SEGMENT, SpaceClass::Checkpoint).unwrap());
+}
+
+#[test]
+fn a_checkpoint_makes_room_without_new_files() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    let wal = create(&disk);
+    disk.schedule(Fault::nth(FaultOp::SetLen, 1).kind(FaultKind::Enospc).sticky());
+    let mut written = 0;
+    for i in 0..400 {
+        // Full again and again: the checkpoint recycles segments, which takes no room on the disk.
+        match wal.reserve(8100, SpaceClass::User) {
+            Ok(ticket) => {
+                wal.append(&payload(i, 8000)).unwrap();
+                written += 1;
+                drop(ticket);
+            }
+            Err(Error::DiskFull(_)) => wal.set_checkpoint(wal.next_lsn(), b"").unwrap(),
+            Err(e) => panic!("{e}"),
+        }
+    }
+    assert!(written > 300);
+    wal.check_poisoned().unwrap();
+}
+
+#[test]
+fn a_database_on_a_full_disk_can_be_opened() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    let wal = create(&disk);
+    for i in 0..60 {
+        append_synced(&wal, &payload(i, 8000));
+    }
+    drop(wal);
+    disk.schedule(Fault::nth(FaultOp::SetLen, 1).kind(FaultKind::Enospc).sticky());
+    let (wal, groups) = recover(&disk).unwrap();
+    assert_eq!(groups.len(), 60);
+    assert!(matches!(wal.reserve(SEGMENT, SpaceClass::User), Err(Error::DiskFull(_))));
+    disk.clear();
+    drop(wal.reserve(SEGMENT, SpaceClass::User).unwrap());
+}
+
+#[test]
+fn a_copy_on_write_disk_that_fills_up_keeps_the_log_in_the_buffer() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    let wal = create(&disk);
+    append_synced(&wal, b"one");
+    full(&disk);
+    let (_, end) = wal.append(b"two").unwrap();
+    for _ in 0..3 {
+        assert!(matches!(wal.flush_to(end), Err(Error::DiskFull(_))));
+        assert!(matches!(wal.write_to(end), Err(Error::DiskFull(_))));
+    }
+    wal.check_poisoned().unwrap();
+    disk.clear();
+    wal.flush_to(end).unwrap();
+    assert_eq!(read(&disk).unwrap().0, [b"one".to_vec(), b"two".to_vec()]);
+}

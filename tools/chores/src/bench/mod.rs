@@ -1,0 +1,174 @@
+//! Benchmarks: the engine's own parts, the comparison with its peers, how all scale with cores.
+
+mod pack;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use clap::Subcommand;
+
+use crate::packages::{self, Need};
+use crate::run::{cargo, check, works};
+
+/// What is measured, on the command line.
+#[derive(Subcommand)]
+pub enum What {
+    /// Compare with LMDB, redb, fjall, RocksDB and SQLite (a workspace of its own; builds them
+    /// first)
+    #[command(disable_help_flag = true)]
+    Compare {
+        /// Passed on to the comparison; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Measure how operations scale with threads, beside LMDB, RocksDB and redb
+    #[command(disable_help_flag = true)]
+    Scale {
+        /// Passed on to the measurement; `--help` lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Find the lines of memory that threads share in an operation, in a trace of valgrind's
+    Lines {
+        /// `cargo bench -p holdfast-engine --bench rows` has them
+        #[arg(default_values = ["get-hot", "update", "insert"])]
+        operations: Vec<String>,
+        /// Threads that do operations in turns
+        #[arg(long, default_value_t = 4)]
+        threads: u64,
+        /// Where to write the result as JSON, for `holdfast-coherence model`
+        #[arg(long, default_value = ".lab/lines.json")]
+        json: PathBuf,
+    },
+    /// Pack the measurements of scaling (`bench scale`, `mariadb bench --cores`), with all that
+    /// they need, for a machine with more cores
+    Pack {
+        /// The archive to write
+        file: PathBuf,
+        /// Leave the server out
+        #[arg(long)]
+        without_server: bool,
+    },
+}
+
+/// Runs the comparison, or without an argument the benchmarks of the parts.
+pub fn run(what: Option<What>) -> anyhow::Result<()> {
+    match what {
+        Some(What::Compare { args }) => compare(&args),
+        Some(What::Scale { args }) => scale(&args),
+        Some(What::Lines { operations, threads, json }) => lines(&operations, threads, &json),
+        Some(What::Pack { file, without_server }) => pack::run(&file, !without_server),
+        None => parts(),
+    }
+}
+
+const BINDGEN: Need = Need {
+    package: "libclang-dev",
+    reason: "RocksDB's bindings are generated with it",
+    is_there: packages::has_libclang,
+};
+
+const ROCKSDB: Need = Need {
+    package: "librocksdb-dev",
+    reason: "RocksDB itself",
+    is_there: || Path::new(&rocksdb().0).join("rocksdb/c.h").exists(),
+};
+
+const FIO: Need = Need {
+    package: "fio",
+    reason: "the yardstick of the larger-than-memory reads",
+    is_there: || works(Command::new("fio").arg("--version")),
+};
+
+fn compare(args: &[String]) -> anyhow::Result<()> {
+    packages::provide(&[BINDGEN, ROCKSDB, FIO])?;
+    check(peers("run --release", "--").args(args))
+}
+
+fn scale(args: &[String]) -> anyhow::Result<()> {
+    packages::provide(&[BINDGEN, ROCKSDB])?;
+    check(peers("run --release", "-- scale").args(args))
+}
+
+const VALGRIND: Need = Need {
+    package: "valgrind",
+    reason: "it traces the accesses to memory",
+    is_there: || works(Command::new("valgrind").arg("--version")),
+};
+
+/// Valgrind knows no system call that the program makes past the C library.
+const FOR_VALGRIND: &str = "--cfg rustix_use_libc";
+
+fn lines(operations: &[String], threads: u64, json: &Path) -> anyhow::Result<()> {
+    packages::provide(&[VALGRIND])?;
+    if let Some(folder) = json.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut build = cargo("build --release --package holdfast-engine --bench rows --target-dir target/valgrind");
+    let program = built(build.arg("--message-format=json").env("RUSTFLAGS", FOR_VALGRIND))?;
+    let mut trace = cargo("run --release --package holdfast-coherence -- lines");
+    trace.arg("--threads").arg(threads.to_string()).arg("--json").arg(json);
+    check(trace.arg(program).args(operations))
+}
+
+/// Builds, and returns the executable that Cargo names.
+fn built(build: &mut Command) -> anyhow::Result<PathBuf> {
+    let output = build.stderr(std::process::Stdio::inherit()).output()?;
+    anyhow::ensure!(output.status.success(), "the build ends with {}", output.status);
+    let messages = output.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let name = |message: serde_json::Value| Some(message["executable"].as_str()?.into());
+    messages.filter_map(name).next_back().context("Cargo names no executable")
+}
+
+/// The quick check of a long suite: the unit tests of the workspace of the peers, every adapter,
+/// and the measurement of scaling at a size that says nothing about speed.
+pub fn smoke() -> anyhow::Result<()> {
+    packages::provide(&[BINDGEN, ROCKSDB, FIO])?;
+    check(&mut peers("test --release", ""))?;
+    compare(&["--smoke".into()])?;
+    std::fs::create_dir_all(".lab")?;
+    let quick = "--rows 2000 --threads 1,2 --turns 2 --seconds 0.05 --json .lab/scale.json --picture .lab/scale.svg";
+    scale(&quick.split(' ').map(String::from).collect::<Vec<_>>())?;
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(".lab/scale.json")?)?;
+    // Three operations that commit nothing, four in three modes; four engines, two numbers of
+    // threads.
+    let cells = result["cells"].as_array().map_or(0, Vec::len);
+    anyhow::ensure!(cells == (3 + 4 * 3) * 4 * 2, "the measurement of scaling has {cells} cells");
+    let panels = std::fs::read_to_string(".lab/scale.svg")?.matches("<g ").count();
+    anyhow::ensure!(panels == 15, "the picture of scaling has {panels} panels");
+    Ok(())
+}
+
+/// `cargo` in the workspace of the peers.
+fn peers(command: &str, rest: &str) -> Command {
+    let (include, lib) = rocksdb();
+    let mut cargo = cargo(&format!("{command} --manifest-path tools/bench-compare/Cargo.toml {rest}"));
+    cargo.env(ROCKSDB_INCLUDE, include).env(ROCKSDB_LIB, lib);
+    cargo
+}
+
+const ROCKSDB_INCLUDE: &str = "ROCKSDB_INCLUDE_DIR";
+const ROCKSDB_LIB: &str = "ROCKSDB_LIB_DIR";
+
+/// Where RocksDB's headers and library lie: where these variables say, or where Debian puts them.
+fn rocksdb() -> (String, String) {
+    let set = |name: &str| std::env::var(name).ok();
+    let lib = || format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
+    (set(ROCKSDB_INCLUDE).unwrap_or_else(|| "/usr/include".into()), set(ROCKSDB_LIB).unwrap_or_else(lib))
+}
+
+/// The parts, from the disk up. The files are in a folder of the project, so that its disk is
+/// measured.
+fn parts() -> anyhow::Result<()> {
+    std::fs::create_dir_all(".lab/bench")?;
+    check(&mut cargo("run --release --package holdfast-io --example io_bench -- .lab/bench"))?;
+    check(&mut cargo("run --release --package holdfast-wal --example log_bench -- .lab/bench"))?;
+    for what in ["hit", "threads", "miss .lab/bench"] {
+        check(&mut cargo(&format!("run --release --package holdfast-pool --example pool_cost -- {what}")))?;
+    }
+    for package in ["holdfast-tree", "holdfast-txn", "holdfast-engine"] {
+        check(cargo("bench --benches --package").arg(package))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,429 @@
+//! `flush`: flushing without bursts.
+//!
+//! dbSTRESS RW=1, 2010: MySQL 5.5.4 flushed too eagerly, never using more than half of its redo
+//! log; 5.5.6 too lazily: the log ran full, a burst of flushing followed, and throughput dropped.
+//! Both show in the checkpoint age. Here the age has to settle at 60 % of the capacity or above and
+//! to stay there, while throughput stays even.
+//!
+//! 1. The log is filled: it is written round more than once, while a modelled disk is as fast as
+//!    the real one.
+//! 2. The model of the disk is switched on. The load, which may write much less, runs until the
+//!    checkpoint follows it.
+//! 3. The turns begin, which measure the age of the checkpoint and how even the seconds are.
+//!
+//! The embedded engine runs on the modelled disk with every capacity, then on files with the
+//! smallest. There a loop of small appends with syncs runs at the same time, whose seconds show the
+//! unevenness of the disk itself; no claim is made. On private servers the engines run in turns,
+//! with dbSTRESS or dbt2. On a server that the user names the capacity is the server's own, and the
+//! log is filled with the durability of the server.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use holdfast::FlushMethod;
+use holdfast_testkit::DiskModel;
+use holdfast_workload::dbstress;
+use serde_json::json;
+
+use crate::claims::{Bar, Claim, Evidence};
+use crate::document::Document;
+use crate::figures::Grid;
+use crate::measure::{Figure, human};
+use crate::progress::Progress;
+use crate::rig::site::{self, DiskKind, Site, Tables};
+use crate::server::contender::Contender;
+use crate::server::health::Health;
+use crate::server::named::ServerWithSchema;
+use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
+use crate::server::turns::side::{Data, FILLING_MAX, Settings, Side};
+use crate::server::turns::workload::Workload;
+use crate::server::turns::{self, Findings, Place, Plan};
+use crate::stats::Estimate;
+use crate::subject::embedded::Embedded;
+use crate::subject::meters::Meter;
+use crate::subject::{Subject, Turn};
+
+/// The options of the experiment.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Engines, turns, cores, seed.
+    pub plan: Plan,
+    /// The workload of the sessions; its second half are WRITEs.
+    pub workload: Workload,
+    /// Sessions.
+    pub sessions: u32,
+    /// Capacities of the log, in bytes.
+    pub capacities: Vec<u64>,
+    /// The time after which the age is looked at while it settles.
+    pub settle: Duration,
+    /// Seek and bytes per second of a modelled disk, if there is one.
+    pub modelled: Option<(Duration, u64)>,
+    /// Directory of the real disk of the embedded engine.
+    pub dir: PathBuf,
+}
+
+/// The least age at which the checkpoint has to settle, as a share of the capacity.
+const TARGET: f64 = 0.6;
+/// Least evenness on a disk that is even itself.
+const EVEN: Bar = Bar::AtLeast(0.8);
+/// Least evenness on a real disk, which may be uneven itself: as a share of what InnoDB reaches.
+const EVEN_OF_OTHER: Bar = Bar::AtLeast(0.95);
+/// The checkpoint follows the log if the age moves within a turn by at most this share of what was
+/// written. And the longest time until all sides are in that state.
+const FOLLOWS: f64 = 0.25;
+const SETTLING_MAX: Duration = Duration::from_secs(120);
+
+/// One capacity on one disk.
+struct Case {
+    name: String,
+    capacity: u64,
+    /// True if the disk is modelled, and so even itself.
+    modelled: bool,
+    cell: Cell,
+    /// True if the log was written round often enough before.
+    full: bool,
+}
+
+/// Runs the experiment on the embedded engine. Returns the document and what is printed.
+///
+/// # Errors
+/// If the data cannot be loaded, or a session fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let (seek, bytes_per_second) = options.modelled.context("the embedded engine begins on a modelled disk")?;
+    let model = DiskKind::Model(DiskModel { seek, bytes_per_second });
+    let real = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
+    let smallest = options.capacities.iter().copied().min().context("no capacity")?;
+    let mut disks: Vec<_> = options.capacities.iter().map(|&capacity| ("modelled disk", &model, capacity)).collect();
+    disks.push(("real disk", &real, smallest));
+    let Workload::DbStress { objects } = options.workload else { anyhow::bail!("dbt2 runs on servers") };
+    let tables = Tables::DbStress(dbstress::Options::light(objects, options.sessions, 1));
+    let (mut sides, mut cases): (Vec<Embedded>, _) = (Vec::new(), Vec::new());
+    for (disk, kind, capacity) in disks {
+        let name = format!("{disk}, log {} MB", capacity >> 20);
+        progress.step(&name);
+        progress.show("loading");
+        let site = Site::load(kind, tables, options.plan.seed)?;
+        let settings = site::Settings { log_bytes: Some(capacity), ..site::Settings::pool(options.workload.bytes()) };
+        match sides.first_mut() {
+            Some(side) => side.reopen(site, &settings)?,
+            None => sides.push(Embedded::open("holdfast", site, &settings, Instant::now())?),
+        }
+        let modelled = matches!(kind, DiskKind::Model(_));
+        cases.push(case(options, (name, capacity, modelled), &mut sides, progress)?);
+    }
+    let words = format!("on the modelled disk, and on files in {}", options.dir.display());
+    let place = Place::embedded(&words, "a sync at every commit", Some(&options.dir));
+    Ok(findings(options, place, cases, &sides).report(&options.plan, &sides))
+}
+
+/// Runs the experiment on private servers. Returns the document and what is printed.
+///
+/// # Errors
+/// If packages are not available, a server does not start, or a client fails.
+pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let cache = turns::equip(progress)?;
+    let plan = &options.plan;
+    let mut sides = turns::sides(&cache, plan)?;
+    for side in &mut sides {
+        side.load(Data::Of(options.workload), plan.seed, progress)?;
+    }
+    let mut cases = Vec::new();
+    for &capacity in &options.capacities {
+        let settings = Settings {
+            pool_bytes: options.workload.bytes(),
+            log_bytes: Some(capacity),
+            size: 1.0,
+            modelled: options.modelled,
+            ..Settings::default()
+        };
+        sides.iter_mut().try_for_each(|side| side.start(&settings))?;
+        let case_of = (format!("log {} MB", capacity >> 20), capacity, options.modelled.is_some());
+        cases.push(case(options, case_of, &mut sides, progress)?);
+        sides.iter_mut().try_for_each(Side::stop)?;
+    }
+    Ok(findings(options, Place::private(), cases, &sides).report(plan, &sides))
+}
+
+/// Runs it on a server that the user names, with the server's own log.
+///
+/// # Errors
+/// If the server or a client fails.
+pub(crate) fn on_running_server(
+    options: &mut Options,
+    on_server: &ServerWithSchema,
+    place: Place,
+    sides: &mut [Side<'_>],
+    progress: &mut Progress,
+) -> Result<Findings> {
+    let capacity = capacity(&on_server.before, on_server.contender)
+        .context("the server does not say how large its redo log is")?;
+    options.capacities = vec![capacity];
+    for side in sides.iter_mut() {
+        side.make_tables(Data::Of(options.workload), options.plan.seed, progress)?;
+    }
+    let case = case(options, (format!("log {} MB", capacity >> 20), capacity, false), sides, progress)?;
+    let mut words = in_words(&case);
+    if !case.full {
+        words.push(format!(
+            "The log was not written round often enough within {} s: flushing may not be what it is after a longer time.",
+            FILLING_MAX.as_secs()
+        ));
+    }
+    Ok(Findings { words, claims: Vec::new(), ..findings(options, place, vec![case], sides) })
+}
+
+/// Fills the log of all sides, lets the age settle, and measures them.
+fn case<S: Subject>(
+    options: &Options,
+    (name, capacity, modelled): (String, u64, bool),
+    sides: &mut [S],
+    progress: &mut Progress,
+) -> Result<Case> {
+    let plan = &options.plan;
+    let work = sides[0].work(options.workload, options.sessions, 1, plan.seed)?;
+    let mut full = true;
+    for side in sides.iter_mut() {
+        progress.step(&format!("{name}: filling it, {}", side.name()));
+        full &= side.fill_log(&work, TARGET * capacity as f64, progress)?;
+    }
+    settle(sides, &work, options.settle, progress)?;
+    sides.iter_mut().try_for_each(S::sync_beside)?;
+    let cell = Cell::measure(Asked { name: &[&name], judged: &[] }, sides, &work, plan, progress)?;
+    Ok(Case { name, capacity, modelled, cell, full })
+}
+
+/// Lets the load run, without counting, until the checkpoint follows it: filling, which writes many
+/// times as much, leaves the age elsewhere. In rounds, so that the sides have the same random
+/// numbers in the measured turns too.
+fn settle<S: Subject>(sides: &mut [S], work: &S::Work, turn: Duration, progress: &mut Progress) -> Result<()> {
+    let (began, mut follow) = (Instant::now(), false);
+    while !follow && began.elapsed() < SETTLING_MAX {
+        follow = true;
+        for side in sides.iter_mut() {
+            follow &= follows(&side.warm_up(work, turn, progress)?);
+        }
+    }
+    Ok(())
+}
+
+/// True if the checkpoint followed the log in a turn, or if the subject reports no age.
+fn follows(turn: &Turn) -> bool {
+    let ages = turn.series(Meter::Age);
+    let moved = ages.first().zip(ages.last()).map_or(0.0, |(from, to)| (to - from).abs());
+    moved <= FOLLOWS * turn.values[Meter::Log as usize].unwrap_or(0.0) * turn.seconds
+}
+
+/// The capacity of a server's redo log, in bytes.
+pub(crate) fn capacity(server: &Health, contender: Contender) -> Option<u64> {
+    let bytes = match contender {
+        Contender::Holdfast => server.variable("holdfast_log_file_size")?,
+        Contender::MyRocks => return None,
+        Contender::InnoDb { .. } => match server.variable("innodb_redo_log_capacity") {
+            Some(bytes) => bytes,
+            None => {
+                server.variable("innodb_log_file_size")? * server.variable("innodb_log_files_in_group").unwrap_or(1.0)
+            }
+        },
+    };
+    Some(bytes as u64)
+}
+
+/// Shares of the capacity: above the first writers are about to wait, below the second the log is
+/// larger than flushing uses.
+const NEARLY_FULL: f64 = 0.8;
+const LITTLE_USED: f64 = 0.3;
+
+/// Sentences on age and throughput, and what they mean.
+fn in_words(case: &Case) -> Vec<String> {
+    let mut words = Vec::new();
+    if let Some(age) = Figure::of(&case.ages(0)) {
+        let used = format!(
+            "The checkpoint was {:.0} % of the log's {} MB behind in the median, {:.0} % at most",
+            age.median * 100.0,
+            case.capacity >> 20,
+            age.max * 100.0
+        );
+        words.push(if age.max > NEARLY_FULL {
+            format!("{used}: writers wait for pages to be flushed. A larger log or a higher innodb_io_capacity avoids that.")
+        } else if age.median < LITTLE_USED {
+            format!("{used}: a large part of the log is never used, and pages are written more often than they would have to be.")
+        } else {
+            format!("{used}.")
+        });
+    }
+    if let Some(even) = evenness(&case.seconds(0, Meter::Commits)) {
+        let dips = case.dips(0).unwrap_or(0.0);
+        let quiet = if dips > 0.0 {
+            format!("in {dips:.0} seconds throughput dropped by a fifth while the age fell: flushing comes in bursts")
+        } else {
+            "no drop of throughput coincided with a fall of the age".to_owned()
+        };
+        words.push(format!(
+            "The 5th percentile of the seconds' throughput is {:.0} % of the median; {quiet}.",
+            even * 100.0
+        ));
+    }
+    words
+}
+
+fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[impl Subject]) -> Findings {
+    let columns: [Column<'_>; 3] = [("TPS", &tps), ("p99 ms", &p99), ("CPU us/txn", &Turn::cpu_us)];
+    let ages = age_grid(&cases, sides);
+    let claims = cases.iter().flat_map(|case| case.claims(sides)).collect();
+    let cells: Vec<Cell> = cases.into_iter().map(|c| c.cell).collect();
+    let published = "Published in 2010: MySQL 5.5.4 never used more than half of its redo log, 5.5.6 let it run full, and TPS dropped with every \
+                     burst of flushing. Target here: the checkpoint age settles at 60 % of the capacity or above.";
+    let active_set = options.workload.bytes();
+    let mode = options.workload.modes().last().map_or("", |mode| mode.0);
+    let pool_bytes = place.pool_bytes.unwrap_or(active_set);
+    let model = options.modelled.map(
+        |(seek, rate)| json!({"model": "one arm", "seek_ms": seek.as_secs_f64() * 1e3, "mb_per_s": rate as f64 / 1e6}),
+    );
+    Findings {
+        name: ("flush", "Flushing without bursts"),
+        place,
+        lead: (format!("{}, {mode}, {} sessions", options.workload.name(), options.sessions), published.to_owned()),
+        words: Vec::new(),
+        settings: options.workload.settings(json!({
+            "mode": mode,
+            "sessions": options.sessions,
+            "log_capacities_mib": options.capacities.iter().map(|c| c >> 20).collect::<Vec<_>>(),
+            "pool_bytes": pool_bytes,
+            "active_set_of_pool": active_set as f64 / pool_bytes as f64,
+            "settle_s": options.settle.as_secs_f64(),
+            "disk": model.unwrap_or_else(|| json!("real")),
+        })),
+        grids: vec![ages, grid("Throughput", &[""], sides, &columns, &cells)],
+        charts: turns::charts(sides),
+        claims,
+        cells,
+    }
+}
+
+/// The largest distance of the age from its median, as a share of the median.
+fn swing(age: Figure) -> f64 {
+    (age.max - age.median).max(age.median - age.min) / age.median
+}
+
+/// The seconds in which throughput was a fifth below `median` while the age fell by a fiftieth of
+/// the capacity.
+fn dips(tps: &[f64], ages: &[f64], median: f64, capacity: u64) -> usize {
+    let fell = ages.windows(2).map(|w| w[0] - w[1] > capacity as f64 / 50.0);
+    fell.zip(&tps[1.min(tps.len())..]).filter(|(fell, tps)| *fell && **tps < 0.8 * median).count()
+}
+
+/// The 5th percentile of the seconds, as a share of their median.
+fn evenness(seconds: &[f64]) -> Option<f64> {
+    let median = Figure::of(seconds)?.median;
+    let mut sorted = seconds.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    Some(sorted[sorted.len() * 5 / 100] / median)
+}
+
+impl Case {
+    /// The values of a meter in the seconds of a side.
+    fn seconds(&self, side: usize, meter: Meter) -> Vec<f64> {
+        self.cell.turns[side].iter().flat_map(|turn| turn.series(meter)).collect()
+    }
+
+    /// The age of the checkpoint, as a share of the capacity.
+    fn ages(&self, side: usize) -> Vec<f64> {
+        self.seconds(side, Meter::Age).iter().map(|age| age / self.capacity as f64).collect()
+    }
+
+    /// The seconds in which throughput dipped while the age fell, turn by turn.
+    fn dips(&self, side: usize) -> Option<f64> {
+        let median = Figure::of(&self.seconds(side, Meter::Commits))?.median;
+        let of = |turn: &Turn| dips(&turn.series(Meter::Commits), &turn.series(Meter::Age), median, self.capacity);
+        Some(self.cell.turns[side].iter().map(of).sum::<usize>() as f64)
+    }
+
+    /// Claims about Holdfast. Evenness has a bar of its own on the modelled disk, and is compared
+    /// with the others on a real one, which may be uneven itself.
+    fn claims(&self, sides: &[impl Subject]) -> Vec<Claim> {
+        let claim = |text: &str, of, bar| Claim::new(format!("{}: {text}", self.name), of, bar);
+        let (ages, ours) = (self.ages(0), self.seconds(0, Meter::Commits));
+        if !self.seconds(0, Meter::Syncs).is_empty() {
+            return Vec::new();
+        }
+        let farthest = Evidence::once(Figure::of(&ages).map(swing));
+        let mut claims = vec![
+            claim("checkpoint age, as a share of the capacity", Evidence::turns(&ages), Bar::AtLeast(TARGET)),
+            claim("farthest that the age is from its median", farthest, Bar::AtMost(0.1)),
+            claim("seconds in which TPS dips while the age falls", Evidence::once(self.dips(0)), Bar::Exactly(0.0)),
+        ];
+        if self.modelled {
+            let even = Estimate::by(&[&ours], ours.len(), &|parts| evenness(&parts[0]));
+            let text = "5th percentile of one-second TPS, as a share of the median";
+            claims.push(claim(text, Evidence::estimate(even), EVEN));
+            return claims;
+        }
+        for (other, side) in sides.iter().enumerate().skip(1) {
+            let ratio = |parts: &mut [Vec<f64>]| Some(evenness(&parts[0])? / evenness(&parts[1])?);
+            let ratio = Estimate::by(&[&ours, &self.seconds(other, Meter::Commits)], ours.len(), &ratio);
+            let name = side.name();
+            let text = format!("5th percentile of one-second TPS as a share of the median, relative to {name}'s");
+            claims.push(claim(&text, Evidence::estimate(ratio), EVEN_OF_OTHER));
+        }
+        claims
+    }
+}
+
+fn age_grid(cases: &[Case], sides: &[impl Subject]) -> Grid {
+    let header = [
+        "",
+        "",
+        "TPS",
+        "5th pct of median",
+        "age of capacity",
+        "least",
+        "swing",
+        "dips",
+        "log MB/s",
+        "pages written/s",
+        "syncs/s beside",
+        "5th pct of median",
+    ];
+    let note = "One-second samples of the turns, after the log was filled and the checkpoint follows it. Swing: the farthest that the age is from its median, as a share of that. \
+                Dips: seconds with a fifth less TPS than the median while the age fell. Syncs: a loop of appends of 512 bytes with a sync each, at the same time on the same disk.";
+    let mut grid = Grid::new("Checkpoint age and evenness", 2, &header, note);
+    let two = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
+    let whole = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
+    for case in cases {
+        for (n, side) in sides.iter().enumerate() {
+            let median = |meter| Figure::of(&case.seconds(n, meter)).map(|f| f.median);
+            let even = |meter| evenness(&case.seconds(n, meter));
+            let age = Figure::of(&case.ages(n));
+            grid.rows.push(vec![
+                case.name.clone(),
+                side.name().to_owned(),
+                whole(median(Meter::Commits)),
+                two(even(Meter::Commits)),
+                two(age.map(|a| a.median)),
+                two(age.map(|a| a.min)),
+                two(age.map(swing)),
+                whole(age.and(case.dips(n))),
+                two(median(Meter::Log).map(|b| b / 1e6)),
+                whole(median(Meter::Writes)),
+                whole(median(Meter::Syncs)),
+                two(even(Meter::Syncs)),
+            ]);
+        }
+    }
+    grid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evenness_is_the_fifth_percentile_of_the_median() {
+        let mut seconds = vec![100.0; 99];
+        seconds.push(1.0);
+        assert_eq!(evenness(&seconds), Some(1.0));
+        assert_eq!(evenness(&[10.0, 100.0, 100.0]), Some(0.1));
+        assert_eq!(evenness(&[]), None);
+    }
+}

@@ -1,0 +1,192 @@
+//! The data of an experiment on the embedded engine: loaded once, then opened with pools, logs and
+//! commit modes as needed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use holdfast::io::{FileDisk, MemoryDisk};
+use holdfast::{Builder, Database, Disk, FlushAtCommit, FlushMethod};
+use holdfast_testkit::{DiskModel, ModelDisk};
+use holdfast_workload::{dbstress, sysbench};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::clock::PausableClock;
+use crate::target::embedded::{Definition, definition};
+
+/// A kind of disk.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DiskKind {
+    /// Memory, at its own speed.
+    Memory,
+    /// Memory behind the model of a disk with one arm.
+    Model(DiskModel),
+    /// Files in a new directory inside `dir`, removed at the end.
+    Real {
+        /// The directory.
+        dir: PathBuf,
+        /// True past the system's cache, or through it.
+        method: FlushMethod,
+    },
+}
+
+impl DiskKind {
+    /// The disk, for the settings of a document.
+    pub fn describe(&self) -> Value {
+        match self {
+            DiskKind::Memory => json!("memory"),
+            DiskKind::Model(model) => json!({
+                "model": "one arm",
+                "seek_ms": model.seek.as_secs_f64() * 1e3,
+                "mb_per_s": model.bytes_per_second as f64 / 1e6,
+            }),
+            DiskKind::Real { method: FlushMethod::ODirect, .. } => json!("real, O_DIRECT"),
+            DiskKind::Real { .. } => json!("real, through the system's cache"),
+        }
+    }
+}
+
+/// The settings of a database; the others are defaults.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub pool_bytes: u64,
+    /// The log between checkpoints; `None`: the default.
+    pub log_bytes: Option<u64>,
+    /// What a commit waits for.
+    pub commit: FlushAtCommit,
+}
+
+impl Settings {
+    /// A pool of this size, everything else default.
+    pub fn pool(pool_bytes: u64) -> Settings {
+        Settings { pool_bytes, log_bytes: None, commit: FlushAtCommit::Sync }
+    }
+
+    fn builder(&self) -> Builder {
+        let builder = Database::builder()
+            .cache_size_bytes(self.pool_bytes)
+            .flush_log_at_commit(self.commit)
+            .snapshot_isolation(false)
+            .warm_up(false);
+        match self.log_bytes {
+            Some(bytes) => builder.log_capacity_bytes(bytes),
+            None => builder,
+        }
+    }
+}
+
+/// The tables and their rows.
+#[derive(Clone, Copy, Debug)]
+pub enum Tables {
+    /// One `sbtest`.
+    Sbtest {
+        /// Rows.
+        rows: u32,
+    },
+    /// dbSTRESS.
+    DbStress(dbstress::Options),
+}
+
+/// The data, and the disk that it is on.
+pub struct Site {
+    disk: Arc<dyn Disk>,
+    model: Option<ModelDisk>,
+    name: PathBuf,
+    tables: Arc<[Definition]>,
+    files: Vec<(String, String)>,
+    _dir: Option<TempDir>,
+}
+
+impl Site {
+    /// Loads `tables` with `seed`, at memory speed if the disk is a model.
+    pub fn load(kind: &DiskKind, tables: Tables, seed: u64) -> Result<Site> {
+        let (mut dir, mut model, mut name) = (None, None, PathBuf::from("lab"));
+        let disk: Arc<dyn Disk> = match kind {
+            DiskKind::Memory => Arc::new(MemoryDisk::new()),
+            DiskKind::Model(parameters) => {
+                let memory = Arc::new(MemoryDisk::new());
+                let disk = ModelDisk::new(memory, *parameters, Arc::new(PausableClock::new()));
+                disk.set_enabled(false);
+                model = Some(disk.clone());
+                Arc::new(disk)
+            }
+            DiskKind::Real { dir: parent, method } => {
+                let made = tempfile::Builder::new().prefix("holdfast-lab-").tempdir_in(parent);
+                let made = made.with_context(|| format!("make a directory in {}", parent.display()))?;
+                name = made.path().join("data.hf");
+                let disk = FileDisk::create(&name, *method);
+                dir = Some(made);
+                Arc::new(disk.with_context(|| format!("create {}", name.display()))?)
+            }
+        };
+        let definitions = definitions(tables);
+        let mut site = Site { disk, model, name, tables: definitions, files: Vec::new(), _dir: dir };
+        site.fill(tables, seed).context("load the tables")?;
+        site.set_slow(true);
+        Ok(site)
+    }
+
+    fn fill(&mut self, tables: Tables, seed: u64) -> Result<()> {
+        let db = self.builder(&Settings::pool(64 << 20)).create(&self.name)?;
+        for (number, definition) in self.tables.iter().enumerate() {
+            db.create_table_with(definition, |loader| {
+                let mut push = |key: &[u8], row: &[u8]| loader.push(key, row);
+                match tables {
+                    Tables::Sbtest { rows } => sysbench::generate(seed, rows, 1..=rows, &mut push),
+                    Tables::DbStress(options) => {
+                        dbstress::generate(&options, dbstress::Table::ALL[number], seed, &mut push)
+                    }
+                }
+            })?;
+        }
+        self.files = db.list_tables().into_iter().map(|t| (t.name, t.file)).collect();
+        db.close()?;
+        Ok(())
+    }
+
+    fn builder(&self, settings: &Settings) -> Builder {
+        settings.builder().disk(Arc::clone(&self.disk))
+    }
+
+    /// Opens the database with an empty pool.
+    pub fn open(&self, settings: &Settings) -> Result<Database> {
+        self.builder(settings).open(&self.name).with_context(|| format!("open the database in {}", self.name.display()))
+    }
+
+    /// The tables, in the workload's order.
+    pub fn tables(&self) -> &Arc<[Definition]> {
+        &self.tables
+    }
+
+    /// Name of the file of a table.
+    pub fn file(&self, table: &str) -> Option<&str> {
+        self.files.iter().find(|(name, _)| name == table).map(|(_, file)| file.as_str())
+    }
+
+    /// The disk.
+    pub fn disk(&self) -> &Arc<dyn Disk> {
+        &self.disk
+    }
+
+    /// Directory of the database, on a real disk.
+    pub fn path(&self) -> Option<&Path> {
+        self._dir.as_ref().map(|_| self.name.as_path())
+    }
+
+    /// Switches the model of the disk on or off, if there is one.
+    pub fn set_slow(&self, slow: bool) {
+        if let Some(model) = &self.model {
+            model.set_enabled(slow);
+        }
+    }
+}
+
+fn definitions(tables: Tables) -> Arc<[Definition]> {
+    match tables {
+        Tables::Sbtest { .. } => Arc::new([definition("sbtest", true)]),
+        Tables::DbStress(options) => {
+            dbstress::table_names(options.hpk).iter().map(|name| definition(name, false)).collect()
+        }
+    }
+}

@@ -1,0 +1,292 @@
+//! The embedded engine as a target, through its public API.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use holdfast::{
+    Clock, Cursor, Database, Error, IndexDefinition, ReadOptions, ReadTable, ReadTransaction, ReplacementPolicy,
+    TableDefinition, WaitMode, WriteTransaction,
+};
+use holdfast_testkit::ModelDisk;
+use holdfast_workload::dbt2;
+use holdfast_workload::dump::{Formatter, Written, dump};
+use holdfast_workload::sysbench::{RowSql, Sql};
+use holdfast_workload::{Failure, RowSink, Rows, Scan, TableNo};
+
+use super::{Connection, Hint, IndexState, Policy, PoolState, Query, Target, TargetSpec};
+use crate::clock::PausableClock;
+
+/// The tables of the workloads: byte strings, encoded by the workload.
+pub(crate) type Definition = TableDefinition<&'static [u8], &'static [u8]>;
+
+/// `KEY k (k)` of `sbtest`. A row that does not decode has no entry; it fails where it is read.
+const K_INDEX: IndexDefinition<&'static [u8], &'static [u8], &'static [u8]> =
+    IndexDefinition::new("k", |_, row: &Vec<u8>, keys| {
+        if let Some(k) = holdfast_workload::sysbench::index_key(row) {
+            keys.push(&k);
+        }
+    });
+
+/// The definition of a table, with the index `k` if it is an `sbtest`.
+pub(crate) fn definition(name: &str, with_k: bool) -> Definition {
+    let table = Definition::named(name);
+    if with_k { table.index(&K_INDEX) } else { table }
+}
+
+/// An open database.
+pub struct Embedded {
+    db: Database,
+    tables: Arc<[Definition]>,
+    clock: Arc<PausableClock>,
+    disk: ModelDisk,
+    /// Table and file.
+    files: Vec<(String, String)>,
+}
+
+impl Embedded {
+    /// Opens the database on `disk`, called `name` in messages, with the pool of `spec`.
+    ///
+    /// # Errors
+    /// Those of [`holdfast::Builder::open`].
+    pub(super) fn open(
+        disk: &ModelDisk,
+        name: &std::path::Path,
+        spec: &TargetSpec,
+        tables: Arc<[Definition]>,
+    ) -> Result<Embedded> {
+        let clock = Arc::new(PausableClock::new());
+        let (policy, scan_hints) = match spec.policy {
+            Policy::Holdfast { hint } => (ReplacementPolicy::Holdfast, hint != Hint::Off),
+            Policy::Midpoint { pct, time_ms } => {
+                (ReplacementPolicy::MidpointLru { old_blocks_pct: pct, old_blocks_time_ms: time_ms }, true)
+            }
+            Policy::Lru => (ReplacementPolicy::Lru, true),
+        };
+        let db = Database::builder()
+            .disk(Arc::new(disk.clone()))
+            .cache_size_bytes(spec.pool_bytes)
+            .replacement_policy(policy)
+            .scan_hints(scan_hints)
+            .warm_up(false)
+            .clock(Arc::clone(&clock) as Arc<dyn Clock>)
+            .open(name)
+            .with_context(|| format!("open the database in {}", name.display()))?;
+        let files = db.list_tables().into_iter().map(|t| (t.name, t.file)).collect();
+        Ok(Embedded { db, tables, clock, disk: disk.clone(), files })
+    }
+}
+
+impl Target for Embedded {
+    fn connect(&self) -> Result<Box<dyn Connection + '_>> {
+        let rows = EmbeddedRows::new(&self.db, &self.tables);
+        Ok(Box::new(EmbeddedConnection { sql: RowSql::new(rows, TableNo(0)) }))
+    }
+
+    fn pool(&self) -> Result<PoolState> {
+        let (cache, tables) = self.db.cache_stats();
+        let mut state = PoolState {
+            page_bytes: cache.page_size as u64,
+            pool_pages: cache.frames,
+            free_pages: cache.free_frames,
+            database_pages: cache.resident_pages,
+            old_pages: cache.old_pages,
+            made_young: cache.made_young,
+            not_young: cache.not_young,
+            gets: cache.hits + cache.misses,
+            pages_read: cache.pages_read,
+            pages_created: cache.pages_created,
+            pages_written: cache.pages_written,
+            indexes: Vec::new(),
+            disk_reads: Vec::new(),
+        };
+        let traffic = self.disk.traffic();
+        for (table, file) in &self.files {
+            let bytes = traffic.get(file).map_or(0, |t| t.read_bytes);
+            state.disk_reads.push((table.clone(), bytes / state.page_bytes.max(1)));
+        }
+        for table in &tables {
+            state.indexes.extend(table.indexes.iter().map(|index| IndexState {
+                table: table.name.clone(),
+                index: index.name.clone(),
+                resident_pages: index.resident_pages,
+            }));
+        }
+        Ok(state)
+    }
+
+    fn clock(&self) -> &Arc<PausableClock> {
+        &self.clock
+    }
+}
+
+struct EmbeddedConnection<'t> {
+    sql: RowSql<EmbeddedRows<'t>>,
+}
+
+impl Connection for EmbeddedConnection<'_> {
+    fn sql(&mut self) -> &mut dyn Sql {
+        &mut self.sql
+    }
+
+    fn dump(
+        &mut self,
+        table: TableNo,
+        formatter: &mut Formatter,
+        scan: Scan,
+        after_row: &mut dyn FnMut(&Written) -> bool,
+    ) -> Result<Written, Failure> {
+        dump(self.sql.rows_mut(), table, formatter, scan, after_row)
+    }
+
+    fn query(&mut self, query: Query) -> Result<f64, Failure> {
+        match query {
+            Query::SumNewOrder(table) => dbt2::sum_new_order(self.sql.rows_mut(), table).map(|sum| sum as f64),
+            Query::SumStock(table) => dbt2::sum_stock(self.sql.rows_mut(), table),
+        }
+    }
+}
+
+enum Transaction {
+    None,
+    Read(ReadTransaction),
+    Write(WriteTransaction),
+}
+
+/// [`Rows`] over the engine.
+pub(crate) struct EmbeddedRows<'t> {
+    db: &'t Database,
+    tables: &'t [Definition],
+    transaction: Transaction,
+}
+
+fn failure(error: Error) -> Failure {
+    if error.is_retryable() || matches!(error, Error::LockTimeout) {
+        return Failure::Retry(error.to_string());
+    }
+    Failure::Fatal(Box::new(error))
+}
+
+fn none<T>() -> Result<T, Failure> {
+    Err(Failure::fatal("a statement outside of a transaction"))
+}
+
+/// Runs `$body` on the open table `$table`, whichever kind of transaction it is opened in.
+macro_rules! with_table {
+    ($rows:expr, $table:expr, |$open:ident| $body:expr) => {
+        match &$rows.transaction {
+            Transaction::None => none(),
+            Transaction::Read(txn) => {
+                let $open = &txn.open_table(definition_of($rows.tables, $table)?).map_err(failure)?;
+                $body
+            }
+            Transaction::Write(txn) => {
+                let $open = &*txn.open_table(definition_of($rows.tables, $table)?).map_err(failure)?;
+                $body
+            }
+        }
+    };
+}
+
+fn definition_of(tables: &[Definition], table: TableNo) -> Result<&Definition, Failure> {
+    tables.get(table.0).ok_or_else(|| Failure::fatal(format_args!("there is no table {}", table.0)))
+}
+
+impl<'t> EmbeddedRows<'t> {
+    /// A connection without a transaction.
+    pub(crate) fn new(db: &'t Database, tables: &'t [Definition]) -> EmbeddedRows<'t> {
+        EmbeddedRows { db, tables, transaction: Transaction::None }
+    }
+
+    fn writer(&self, table: TableNo) -> Result<(&WriteTransaction, &Definition), Failure> {
+        match &self.transaction {
+            Transaction::Write(txn) => Ok((txn, definition_of(self.tables, table)?)),
+            _ => none(),
+        }
+    }
+}
+
+impl Rows for EmbeddedRows<'_> {
+    fn begin(&mut self, read_only: bool) -> Result<(), Failure> {
+        // What is left of a transaction that failed must end before the next one begins.
+        self.transaction = Transaction::None;
+        self.transaction = match read_only {
+            true => Transaction::Read(self.db.begin_read().map_err(failure)?),
+            false => Transaction::Write(self.db.begin_write().map_err(failure)?),
+        };
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Result<(), Failure> {
+        match std::mem::replace(&mut self.transaction, Transaction::None) {
+            Transaction::Write(txn) => txn.commit().map_err(failure),
+            Transaction::Read(_) | Transaction::None => Ok(()),
+        }
+    }
+
+    fn rollback(&mut self) -> Result<(), Failure> {
+        match std::mem::replace(&mut self.transaction, Transaction::None) {
+            Transaction::Write(txn) => txn.rollback().map_err(failure),
+            Transaction::Read(_) | Transaction::None => Ok(()),
+        }
+    }
+
+    fn get(&mut self, table: TableNo, key: &[u8], row: &mut Vec<u8>) -> Result<bool, Failure> {
+        with_table!(self, table, |open| open.get_into(key, row).map_err(failure))
+    }
+
+    fn get_for_update(&mut self, table: TableNo, key: &[u8], row: &mut Vec<u8>) -> Result<bool, Failure> {
+        let (txn, definition) = self.writer(table)?;
+        let open = txn.open_table(definition).map_err(failure)?;
+        let found = open.get_for_update(key, WaitMode::Wait).map_err(failure)?;
+        row.clear();
+        Ok(found.map(|value| row.extend_from_slice(&value)).is_some())
+    }
+
+    fn range(
+        &mut self,
+        table: TableNo,
+        from: Option<&[u8]>,
+        to: Option<&[u8]>,
+        scan: Scan,
+        sink: RowSink<'_>,
+    ) -> Result<(), Failure> {
+        let options = match scan {
+            Scan::Undeclared => ReadOptions::new(),
+            Scan::Declared => ReadOptions::new().scan(holdfast::Scan::Yes),
+        };
+        with_table!(self, table, |open| walk(open, from, to, &options, sink))
+    }
+
+    fn put(&mut self, table: TableNo, key: &[u8], row: &[u8]) -> Result<(), Failure> {
+        let (txn, definition) = self.writer(table)?;
+        let open = txn.open_table(definition).map_err(failure)?;
+        open.upsert(key, row).map(|_| ()).map_err(failure)
+    }
+
+    fn delete(&mut self, table: TableNo, key: &[u8]) -> Result<bool, Failure> {
+        let (txn, definition) = self.writer(table)?;
+        let open = txn.open_table(definition).map_err(failure)?;
+        open.delete(key).map_err(failure)
+    }
+}
+
+fn walk(
+    table: &ReadTable<'_, &'static [u8], &'static [u8]>,
+    from: Option<&[u8]>,
+    to: Option<&[u8]>,
+    options: &ReadOptions,
+    sink: RowSink<'_>,
+) -> Result<(), Failure> {
+    let bound = |key: Option<&[u8]>| key.map_or(Bound::Unbounded, |key| Bound::Included(key.to_vec()));
+    let (from, to) = (bound(from), bound(to));
+    let mut cursor: Cursor<'_, _, _> = table.cursor(options);
+    cursor.seek((from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice))).map_err(failure)?;
+    let (mut key, mut row) = (Vec::new(), Vec::new());
+    while cursor.next_into(&mut key, &mut row).map_err(failure)? {
+        if !sink(&key, &row)? {
+            break;
+        }
+    }
+    Ok(())
+}
