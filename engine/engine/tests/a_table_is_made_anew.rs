@@ -7,9 +7,10 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast::io::{CrashDisk, Disk, Fault, FaultDisk, FaultOp};
+use holdfast::io::Disk;
 use holdfast::raw::{Lifetime, RawDatabase, RawLoad, RawOptions, RawRead, RawTable, RawTransaction};
 use holdfast::{Error, FlushAtCommit, Isolation, Result};
+use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultOp};
 
 type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 

@@ -12,7 +12,7 @@ use std::ops::RangeInclusive;
 
 use anyhow::{Context, ensure};
 
-use super::crash::{BANK, execute, movement, tables};
+use super::crash::bank::{BANK, execute, movement, tables};
 use holdfast_server::Cache;
 use holdfast_server::Server;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use fjall::{KeyspaceCreateOptions, OptimisticTxDatabase, OptimisticTxKeyspace, PersistMode, Readable};
 
-use super::{Durability, Engine, Session, modified};
+use super::interface::{Durability, Engine, Session, modified};
 use crate::data;
 
 pub struct Fjall {

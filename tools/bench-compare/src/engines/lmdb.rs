@@ -7,7 +7,7 @@ use std::path::Path;
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, FlagSetMode, PutFlags};
 
-use super::{Appender, Appends, Durability, Engine, Session, modified};
+use super::interface::{Appender, Appends, Durability, Engine, Session, modified};
 use crate::data;
 
 pub struct Lmdb {

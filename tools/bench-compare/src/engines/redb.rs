@@ -4,7 +4,7 @@ use std::path::Path;
 
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
-use super::{Appender, Appends, Durability, Engine, Session, modified};
+use super::interface::{Appender, Appends, Durability, Engine, Session, modified};
 use crate::data;
 
 const ROWS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("rows");

@@ -9,7 +9,7 @@ use rocksdb::{
     TransactionOptions, WriteBatch, WriteOptions,
 };
 
-use super::{Appender, Appends, Durability, Engine, Session, modified};
+use super::interface::{Appender, Appends, Durability, Engine, Session, modified};
 use crate::data;
 
 pub struct Rocks {

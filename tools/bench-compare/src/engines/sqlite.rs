@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Durability, Engine, Session, modified};
+use super::interface::{Durability, Engine, Session, modified};
 use crate::data;
 
 pub struct Sqlite {

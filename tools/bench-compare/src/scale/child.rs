@@ -10,8 +10,8 @@ use nix::sys::time::TimeVal;
 use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
-use super::Options;
 use super::operation::{Operation, Worker};
+use super::options::Options;
 use crate::data::Dice;
 use crate::engines::{self, Appends, Durability};
 use crate::process;

@@ -8,9 +8,9 @@ use anyhow::{Context, bail};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::process::Signal;
 
-use super::Options;
 use super::cells::{Cell, Sample, Work};
 use super::child::{Reply, Request, Turn};
+use super::options::Options;
 use crate::process::{self, Process};
 use crate::table::grouped;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-use super::Options;
+use super::options::Options;
 
 const MEMORY: &str = "/dev/shm";
 const DISK: &str = ".lab";

@@ -6,8 +6,8 @@ use holdfast_lab::machine::Machine;
 use holdfast_lab::report::picture::{Panel, Picture};
 use holdfast_lab::text;
 
-use super::Options;
 use super::cells::{Cell, Work};
+use super::options::Options;
 use crate::engines;
 use crate::table::grouped;
 
@@ -132,7 +132,7 @@ pub fn picture(cells: &[Cell], options: &Options, machine: &Machine) -> Picture 
 #[cfg(test)]
 mod tests {
     use super::super::cells::tests::{PUT, sample};
-    use super::super::tests::parsed;
+    use super::super::options::tests::parsed;
     use super::*;
 
     fn measured() -> (Vec<Cell>, Options) {

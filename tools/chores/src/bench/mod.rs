@@ -1,6 +1,7 @@
 //! Benchmarks: the engine's own parts, the comparison with its peers, how all scale with cores.
 
 mod pack;
+mod peers;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,6 +9,7 @@ use std::process::Command;
 use anyhow::Context;
 use clap::Subcommand;
 
+use self::peers::{BINDGEN, ROCKSDB, peers};
 use crate::packages::{self, Need};
 use crate::run::{cargo, check, works};
 
@@ -62,18 +64,6 @@ pub fn run(what: Option<What>) -> anyhow::Result<()> {
         None => parts(),
     }
 }
-
-const BINDGEN: Need = Need {
-    package: "libclang-dev",
-    reason: "RocksDB's bindings are generated with it",
-    is_there: packages::has_libclang,
-};
-
-const ROCKSDB: Need = Need {
-    package: "librocksdb-dev",
-    reason: "RocksDB itself",
-    is_there: || Path::new(&rocksdb().0).join("rocksdb/c.h").exists(),
-};
 
 const FIO: Need = Need {
     package: "fio",
@@ -138,24 +128,6 @@ pub fn smoke() -> anyhow::Result<()> {
     let panels = std::fs::read_to_string(".lab/scale.svg")?.matches("<g ").count();
     anyhow::ensure!(panels == 15, "the picture of scaling has {panels} panels");
     Ok(())
-}
-
-/// `cargo` in the workspace of the peers.
-fn peers(command: &str, rest: &str) -> Command {
-    let (include, lib) = rocksdb();
-    let mut cargo = cargo(&format!("{command} --manifest-path tools/bench-compare/Cargo.toml {rest}"));
-    cargo.env(ROCKSDB_INCLUDE, include).env(ROCKSDB_LIB, lib);
-    cargo
-}
-
-const ROCKSDB_INCLUDE: &str = "ROCKSDB_INCLUDE_DIR";
-const ROCKSDB_LIB: &str = "ROCKSDB_LIB_DIR";
-
-/// Where RocksDB's headers and library lie: where these variables say, or where Debian puts them.
-fn rocksdb() -> (String, String) {
-    let set = |name: &str| std::env::var(name).ok();
-    let lib = || format!("/usr/lib/{}-linux-gnu", std::env::consts::ARCH);
-    (set(ROCKSDB_INCLUDE).unwrap_or_else(|| "/usr/include".into()), set(ROCKSDB_LIB).unwrap_or_else(lib))
 }
 
 /// The parts, from the disk up. The files are in a folder of the project, so that its disk is

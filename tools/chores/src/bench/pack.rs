@@ -19,7 +19,7 @@ use std::process::Command;
 use anyhow::{Context, ensure};
 use holdfast_server::{Cache, Profile, apt, build_as};
 
-use super::{BINDGEN, ROCKSDB, peers};
+use super::peers::{BINDGEN, ROCKSDB, peers};
 use crate::packages;
 use crate::run::{ROOT, check, root};
 

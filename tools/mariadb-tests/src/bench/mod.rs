@@ -22,19 +22,11 @@ use super::pairs::{Engine, on_both, one_pair};
 pub use plan::Options;
 use plan::{Plan, Terms};
 use report::{Cell, Report};
-use sysbench::Sysbench;
+use sysbench::{Sysbench, schema};
 
 const PORT: u16 = 13366;
 /// Beyond the clients: this program's own connections.
 const CONNECTIONS_BESIDE: usize = 100;
-
-/// The schema with an engine's tables.
-fn schema(engine: Engine) -> &'static str {
-    match engine {
-        Engine::Holdfast => "bench_holdfast",
-        Engine::InnoDb => "bench_innodb",
-    }
-}
 
 /// Runs the comparison and prints it.
 pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {

@@ -7,8 +7,15 @@ use anyhow::{Context, bail};
 use holdfast_server::Server;
 
 use super::plan::Plan;
-use super::schema;
 use crate::pairs::{Engine, processor_time, settle};
+
+/// The schema with an engine's tables.
+pub fn schema(engine: Engine) -> &'static str {
+    match engine {
+        Engine::Holdfast => "bench_holdfast",
+        Engine::InnoDb => "bench_innodb",
+    }
+}
 
 /// What was done in a slice.
 #[derive(Clone, Copy, Debug)]

@@ -9,7 +9,7 @@ use std::process::{Child, Stdio};
 
 use anyhow::{Context, ensure};
 
-use super::{BANK, PORT, execute};
+use super::bank::{BANK, PORT, execute};
 use crate::replication::{REPLICATION_USER, catch_up, same_on_both};
 use holdfast_server::run::{cargo, check};
 use holdfast_server::{Cache, Server, apt};

@@ -10,22 +10,6 @@ use std::fmt;
 
 use super::level::Level;
 
-/// The engine that is judged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Engine {
-    Holdfast,
-    Innodb,
-}
-
-impl Engine {
-    pub fn name(self) -> &'static str {
-        match self {
-            Engine::Holdfast => "HOLDFAST",
-            Engine::Innodb => "InnoDB",
-        }
-    }
-}
-
 /// A row's primary key.
 pub type Key = u64;
 

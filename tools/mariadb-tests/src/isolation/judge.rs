@@ -14,33 +14,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::engine::Engine;
+use super::finding::Finding;
 use super::graph::{Graph, Why};
-use super::history::{Does, End, Engine, History, Number, Token, Txn};
+use super::history::{Does, End, History, Number, Token, Txn};
 use super::level::{Anomaly, Level};
 use super::observe::{Observer, Sight};
 use super::versions::Versions;
-
-/// An anomaly, and to a transaction of which level it happened.
-#[derive(Clone, Debug)]
-pub struct Finding {
-    pub anomaly: Anomaly,
-    pub level: Level,
-    pub text: String,
-    /// The transactions that take part.
-    pub txns: BTreeSet<Number>,
-}
-
-impl Finding {
-    /// To a transaction of which level what happened.
-    pub fn kind(&self) -> (Level, Anomaly) {
-        (self.level, self.anomaly)
-    }
-
-    /// One that shows in the table itself, which no level allows.
-    pub fn of_table(anomaly: Anomaly, text: String, token: Token) -> Finding {
-        Finding { anomaly, level: Level::ReadUncommitted, text, txns: BTreeSet::from([token.txn()]) }
-    }
-}
 
 /// All that is found; if the order of versions is not known, only that.
 pub fn judge(history: &History, engine: Engine) -> Vec<Finding> {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::history::{Column, Does, End, Engine, History, Key, Range, Row, State, Statement, Step, Token, Txn};
+use super::engine::Engine;
+use super::history::{Column, Does, End, History, Key, Range, Row, State, Statement, Step, Token, Txn};
 use super::judge::judge;
 use super::level::{Anomaly, Level, excludes};
 

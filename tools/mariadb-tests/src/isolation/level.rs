@@ -1,6 +1,6 @@
 //! The isolation levels, and what each of them excludes.
 
-use super::history::Engine;
+use super::engine::Engine;
 
 /// A level, as a session asks for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

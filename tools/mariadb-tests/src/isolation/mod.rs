@@ -12,6 +12,8 @@
 //! * [`catalogue`]: the known schedules of two or three sessions, step by step, on both engines.
 
 mod catalogue;
+mod engine;
+mod finding;
 mod graph;
 mod history;
 mod judge;
@@ -36,14 +38,13 @@ use holdfast_server::server::SOCKET_ONLY;
 use holdfast_server::{Cache, Profile, Server};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use self::history::{Engine, History};
-use self::judge::{Finding, judge};
-use self::level::{Anomaly, Level, excludes};
-use self::round::{Round, Size};
+use self::engine::Engine;
+use self::finding::{Finding, forbidden};
+use self::history::History;
+use self::judge::judge;
+use self::level::{Anomaly, Level};
+use self::round::{OPTIONS, Round, Size};
 
-/// Small, so that undo and versions are pages on the move; more than one session commits at a time.
-const OPTIONS: [&str; 3] =
-    ["--holdfast-buffer-pool-size=5M", "--holdfast-flush-log-at-trx-commit=0", "--innodb-flush-log-at-trx-commit=0"];
 /// A plain line as often as that, where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(10);
 /// How often a smaller round is tried before it is taken for sound.
@@ -234,11 +235,6 @@ fn progress(until: &Until) -> anyhow::Result<ProgressBar> {
         Until::Then(_) => (ProgressBar::new_spinner(), "isolation {spinner} {pos} rounds, {elapsed}"),
     };
     Ok(bar.with_style(ProgressStyle::with_template(template)?))
-}
-
-/// What the levels exclude.
-fn forbidden(findings: &[Finding]) -> impl Iterator<Item = &Finding> + Clone {
-    findings.iter().filter(|finding| excludes(finding.level, finding.anomaly))
 }
 
 /// Repeats the round with less in it, for as long as it shows what it must not.

@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::finding::Finding;
 use super::history::{Column, Does, End, History, Key, Number, Range, Row, Statement, Token, Txn};
-use super::judge::Finding;
 use super::level::{Anomaly, Level};
 use super::versions::{Version, Versions};
 

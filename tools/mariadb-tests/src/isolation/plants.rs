@@ -7,10 +7,10 @@ use anyhow::bail;
 use holdfast_server::server::SOCKET_ONLY;
 use holdfast_server::{Cache, Profile, Server, build_as};
 
-use super::history::Engine;
+use super::engine::Engine;
+use super::finding::forbidden;
 use super::judge::judge;
-use super::round::{Round, Size};
-use super::{OPTIONS, forbidden};
+use super::round::{OPTIONS, Round, Size};
 
 /// A fault.
 struct Planted {

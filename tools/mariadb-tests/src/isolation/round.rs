@@ -8,11 +8,16 @@ use holdfast_workload::rng::Rng;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::history::{Engine, History, Row, Txn};
+use super::engine::Engine;
+use super::history::{History, Row, Txn};
 use super::level::Level;
 use super::plan::TxnPlan;
 use super::schema::{Fields, create, row};
 use super::session::{Clock, Session};
+
+/// Small, so that undo and versions are pages on the move; more than one session commits at a time.
+pub const OPTIONS: [&str; 3] =
+    ["--holdfast-buffer-pool-size=5M", "--holdfast-flush-log-at-trx-commit=0", "--innodb-flush-log-at-trx-commit=0"];
 
 /// How much happens in a round.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use holdfast_workload::rng::Rng;
 
-use super::history::{Engine, Key, Row, State, Step, Token};
+use super::engine::Engine;
+use super::history::{Key, Row, State, Step, Token};
 
 /// Rows have keys below that.
 pub const KEYS: u64 = 14;

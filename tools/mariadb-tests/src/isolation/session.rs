@@ -7,7 +7,8 @@ use anyhow::{Context, bail};
 use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 
-use super::history::{Does, End, Engine, Number, Statement, Token, Txn};
+use super::engine::Engine;
+use super::history::{Does, End, Number, Statement, Token, Txn};
 use super::level::Level;
 use super::plan::{Lock, Shape, Step, TxnPlan, What};
 use super::schema::{Fields, row};

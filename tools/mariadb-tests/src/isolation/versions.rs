@@ -7,8 +7,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use super::finding::Finding;
 use super::history::{Does, End, History, Key, Number, Row, State, Statement, Step, Token};
-use super::judge::Finding;
 use super::level::Anomaly;
 
 /// A version of a row; one without a state is a row that is not there.

@@ -14,26 +14,14 @@ mod source;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use holdfast_server::{Cache, Server};
 
 use super::pairs::{Engine, PATIENCE, on_both, one_pair, processor_time, settle};
-use report::{Cell, Report};
-use source::Source;
+use report::{Cell, Report, Slice};
+use source::{Source, Way};
 
 const PORT: u16 = 13376;
-
-/// How a table is filled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Way {
-    /// `ALTER TABLE ... ENGINE` of a MyISAM table
-    Alter,
-    /// The client reads what mariadb-dump wrote: a transaction for each of its INSERTs
-    Import,
-    /// The same with `mariadb-dump --no-autocommit`: one transaction, which InnoDB loads without
-    /// undo
-    ImportAtOnce,
-}
 
 #[derive(Args)]
 pub struct Options {
@@ -58,15 +46,6 @@ pub struct Options {
     json: bool,
     /// Which; `alter` and `import` if none is named
     ways: Vec<Way>,
-}
-
-/// What a load took.
-#[derive(Clone, Copy, Debug)]
-pub struct Slice {
-    /// Until it was done.
-    pub seconds: f64,
-    /// Of the server's processor time, with what it had deferred.
-    pub server_seconds: f64,
 }
 
 /// Runs the comparison and prints it.

@@ -4,7 +4,14 @@ use std::fmt::Write;
 
 use serde_json::json;
 
-use super::Slice;
+/// What a load took.
+#[derive(Clone, Copy, Debug)]
+pub struct Slice {
+    /// Until it was done.
+    pub seconds: f64,
+    /// Of the server's processor time, with what it had deferred.
+    pub server_seconds: f64,
+}
 use holdfast_server::statistics::{Summary, summary};
 
 /// The bar of the comparison.

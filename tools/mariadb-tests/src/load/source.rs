@@ -8,8 +8,8 @@ use std::process::Stdio;
 use anyhow::{Context, bail, ensure};
 use holdfast_server::{Cache, Server};
 
-use super::Way;
 use crate::pairs::Engine;
+use clap::ValueEnum;
 
 /// sysbench's columns and index, and a text of 0 to 224 characters.
 const COLUMNS: &str = "id INT NOT NULL AUTO_INCREMENT, k INT NOT NULL DEFAULT 0, c CHAR(120) NOT NULL DEFAULT '', \
@@ -26,6 +26,18 @@ const ROW_BYTES: u64 = 284;
 const STEP: u64 = 1_000_000;
 
 const SCHEMA: &str = "loaded";
+
+/// How a table is filled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Way {
+    /// `ALTER TABLE ... ENGINE` of a MyISAM table
+    Alter,
+    /// The client reads what mariadb-dump wrote: a transaction for each of its INSERTs
+    Import,
+    /// The same with `mariadb-dump --no-autocommit`: one transaction, which InnoDB loads without
+    /// undo
+    ImportAtOnce,
+}
 
 /// See the module's description.
 pub struct Source<'a> {

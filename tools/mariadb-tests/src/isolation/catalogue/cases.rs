@@ -3,7 +3,7 @@
 //! The table is `t (id INT PRIMARY KEY, value INT, KEY (value))` with the rows (1, 10) and (2, 20).
 //! All sessions have begun a transaction before the first step.
 
-use super::Run;
+use super::run::Run;
 
 /// A schedule, and what shows that the anomaly happened in it.
 pub struct Case {

@@ -6,6 +6,7 @@
 //! of `docs/user/isolation.md`; the test compares both.
 
 mod cases;
+mod run;
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +19,8 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use self::cases::{CASES, Case};
-use super::history::Engine;
+use self::run::{Answer, Run};
+use super::engine::Engine;
 use super::level::Level;
 use super::session::connect;
 use holdfast_server::run::root;
@@ -32,57 +34,6 @@ const SESSIONS: usize = 3;
 const LOOKS: u32 = 5;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a session was told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Answer {
-    Rows(Vec<(i64, i64)>),
-    Changed(u64),
-    Error(u16),
-}
-
-/// How a schedule went.
-pub struct Run {
-    /// By step; none for those of a transaction that an error had ended.
-    answers: Vec<Option<Answer>>,
-    waited: bool,
-    /// The rows in the end.
-    rows: Vec<(i64, i64)>,
-}
-
-impl Run {
-    fn saw(&self, step: usize, row: (i64, i64)) -> bool {
-        matches!(&self.answers[step], Some(Answer::Rows(rows)) if rows.contains(&row))
-    }
-
-    fn changed(&self, step: usize, rows: u64) -> bool {
-        self.answers[step] == Some(Answer::Changed(rows))
-    }
-
-    fn error(&self) -> Option<u16> {
-        self.answers.iter().find_map(|answer| match answer {
-            Some(Answer::Error(code)) => Some(*code),
-            _ => None,
-        })
-    }
-
-    fn all_went_well(&self) -> bool {
-        self.error().is_none()
-    }
-
-    /// The word for the table.
-    fn verdict(&self, case: &Case) -> String {
-        if (case.happened)(self) {
-            "**happens**".into()
-        } else if let Some(code) = self.error() {
-            format!("error {code}")
-        } else if self.waited {
-            "waits".into()
-        } else {
-            "no".into()
-        }
-    }
-}
 
 /// Runs the catalogue, and compares it with the document, or writes it there.
 pub fn run(socket: &Path, record: bool) -> anyhow::Result<()> {
@@ -105,17 +56,31 @@ pub fn run(socket: &Path, record: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The word for the table.
+fn verdict(run: &Run, case: &Case) -> String {
+    if (case.happened)(run) {
+        "**happens**".into()
+    } else if let Some(code) = run.error() {
+        format!("error {code}")
+    } else if run.waited {
+        "waits".into()
+    } else {
+        "no".into()
+    }
+}
+
 fn table(socket: &Path, engine: Engine) -> anyhow::Result<String> {
     let mut table = String::from(
         "| | READ UNCOMMITTED | READ COMMITTED | REPEATABLE READ | with snapshot isolation | SERIALIZABLE |\n",
     );
     table += "|---|---|---|---|---|---|\n";
     for case in CASES {
-        let verdict = |level| {
+        let word = |level| {
             let run = run_case(socket, engine, level, case);
-            Ok(run.with_context(|| format!("{} on {} at {}", case.name, engine.name(), level.name()))?.verdict(case))
+            let run = run.with_context(|| format!("{} on {} at {}", case.name, engine.name(), level.name()))?;
+            Ok(verdict(&run, case))
         };
-        let verdicts = Level::ALL.into_iter().map(verdict).collect::<anyhow::Result<Vec<_>>>()?;
+        let verdicts = Level::ALL.into_iter().map(word).collect::<anyhow::Result<Vec<_>>>()?;
         table += &format!("| {}: {} | {} |\n", case.name, case.what, verdicts.join(" | "));
     }
     Ok(table)
