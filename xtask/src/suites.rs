@@ -8,7 +8,7 @@ use holdfast_server::{Cache, Release};
 
 use holdfast_chores::packages::{self, Need};
 use holdfast_chores::run::{cargo, cargo_nightly, check, works};
-use holdfast_chores::{bench, fuzz, guide, release, sanitizers, simulation};
+use holdfast_chores::{bare, bench, fuzz, guide, release, sanitizers, simulation};
 use holdfast_mariadb_tests as mariadb;
 
 /// How a suite ended.
@@ -72,6 +72,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "fuzz-long", budget_minutes: 25.0, when: When::Long, job: fuzz_long },
     Suite { name: "rewritten", budget_minutes: 30.0, when: When::Long, job: rewritten },
     Suite { name: "guide", budget_minutes: 25.0, when: When::Long, job: guide_pages },
+    Suite { name: "bare", budget_minutes: 60.0, when: When::Long, job: bare_machine },
     Suite { name: "package", budget_minutes: 3.0, when: When::Long, job: package },
     Suite { name: "deny", budget_minutes: 6.0, when: When::Long, job: dependencies },
     Suite { name: "oldest-compiler", budget_minutes: 3.0, when: When::Long, job: oldest_compiler },
@@ -450,6 +451,11 @@ fn fuzz_long() -> anyhow::Result<Outcome> {
 /// The commands of README and guide.
 fn guide_pages() -> anyhow::Result<Outcome> {
     passed(guide::run())
+}
+
+/// The commands of README on a machine that has nothing else.
+fn bare_machine() -> anyhow::Result<Outcome> {
+    Ok(bare::run()?.map_or(Outcome::Passed, Outcome::Skipped))
 }
 
 /// What is published, packed and built from the packages.

@@ -157,7 +157,7 @@ impl File for MemoryFile {
     }
 
     fn len(&self) -> Result<u64> {
-        Ok(self.content.read().len())
+        Ok(self.content.read().size())
     }
 
     fn set_len(&self, len: u64) -> Result<()> {

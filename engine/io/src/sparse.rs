@@ -27,7 +27,7 @@ fn pieces(offset: u64, len: usize) -> impl Iterator<Item = (usize, usize, std::o
 
 impl SparseBytes {
     /// Bytes, those never written among them.
-    pub fn len(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.len
     }
 

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bare;
 pub mod bench;
 pub mod fuzz;
 pub mod guide;

@@ -51,7 +51,7 @@ impl Content {
     fn sector(&self, index: u64) -> Sector {
         let mut sector = [0; SECTOR];
         let at = index * SECTOR as u64;
-        let n = self.bytes.len().saturating_sub(at).min(SECTOR as u64) as usize;
+        let n = self.bytes.size().saturating_sub(at).min(SECTOR as u64) as usize;
         // Past the end a sector reads as zeros.
         self.bytes.read(at, &mut sector[..n]);
         sector
@@ -75,7 +75,7 @@ impl Content {
     }
 
     fn remember_length(&mut self, changed_to: u64) {
-        let len = self.bytes.len();
+        let len = self.bytes.size();
         if changed_to != len && self.lengths.last() != Some(&len) {
             self.lengths.push(len);
         }
@@ -83,12 +83,12 @@ impl Content {
 
     fn write(&mut self, offset: u64, buf: &[u8]) {
         self.remember(offset, buf.len() as u64);
-        self.remember_length(self.bytes.len().max(offset + buf.len() as u64));
+        self.remember_length(self.bytes.size().max(offset + buf.len() as u64));
         self.bytes.write(offset, buf);
     }
 
     fn zero(&mut self, offset: u64, len: u64) {
-        let end = offset.saturating_add(len).min(self.bytes.len());
+        let end = offset.saturating_add(len).min(self.bytes.size());
         if offset < end {
             self.remember(offset, end - offset);
             self.bytes.zero(offset, end - offset);
@@ -97,7 +97,7 @@ impl Content {
 
     fn set_len(&mut self, len: u64) {
         self.remember_length(len);
-        if len < self.bytes.len() {
+        if len < self.bytes.size() {
             self.zero(len, u64::MAX);
         }
         self.bytes.set_len(len);
@@ -119,7 +119,7 @@ impl Content {
                 bytes.write(at, &versions[earlier]);
             }
         }
-        let len = luck.pick(self.lengths.len()).map_or(self.bytes.len(), |earlier| self.lengths[earlier]);
+        let len = luck.pick(self.lengths.len()).map_or(self.bytes.size(), |earlier| self.lengths[earlier]);
         bytes.set_len(len);
         Content { bytes, ..Content::default() }
     }
@@ -480,7 +480,7 @@ impl File for CrashFile {
     }
 
     fn len(&self) -> Result<u64> {
-        self.look("stat", |content| Ok(content.bytes.len()))
+        self.look("stat", |content| Ok(content.bytes.size()))
     }
 
     fn set_len(&self, len: u64) -> Result<()> {
