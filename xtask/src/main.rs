@@ -59,6 +59,12 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         args: Vec<String>,
     },
+    /// Measure what the page about performance tells, and write its tables and its picture
+    Perf {
+        /// Passed on; `--help` lists the options
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
     /// The engine inside a MariaDB server: build, private servers, tests
     Mariadb {
         /// Build the engine with debug assertions, from what the tests have built already: for
@@ -83,6 +89,7 @@ fn main() -> anyhow::Result<()> {
         Command::Fuzz { seconds, targets } => fuzz::run(seconds, &targets),
         Command::Sim { args } => simulation::run(&args),
         Command::Tidy { args } => run::check(run::cargo("run --quiet --package holdfast-tidy --").args(args)),
+        Command::Perf { args } => run::check(run::cargo("run --quiet --release --package holdfast-perf --").args(args)),
         Command::Mariadb { dev, what } => {
             mariadb::run(what, if dev { holdfast_server::Profile::Dev } else { holdfast_server::Profile::Release })
         }

@@ -68,6 +68,9 @@ pub struct Options {
     /// Also write the table as Markdown to this file
     #[arg(long)]
     markdown: Option<std::path::PathBuf>,
+    /// Write every slice to this file as JSON
+    #[arg(long)]
+    json: Option<std::path::PathBuf>,
     /// A few thousand rows and one short slice each: only shows that every adapter works
     #[arg(long)]
     smoke: bool,

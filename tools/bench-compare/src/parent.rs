@@ -3,6 +3,9 @@
 use std::process::Command;
 
 use anyhow::Context;
+use holdfast_lab::conditions::Watch;
+use holdfast_lab::document::write_json;
+use holdfast_lab::machine::Machine;
 
 use crate::cgroup::Cgroup;
 use crate::child::{Reply, Request, Work};
@@ -60,6 +63,7 @@ impl Peer {
 
 /// Runs everything and prints the table.
 pub fn run(options: &Options) -> anyhow::Result<()> {
+    let watch = Watch::start();
     let _ = std::fs::remove_dir_all(&options.dir);
     std::fs::create_dir_all(&options.dir)?;
     let mut columns = options.engines.clone();
@@ -95,6 +99,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     let name = "100-row range scans, 4x the memory, 1 thread";
     rows.push(measure(&mut peers, None, name, Work::Range, 1, options).per_second());
 
+    let machine = Machine::this(Some(&options.dir));
     peers.into_iter().for_each(Peer::stop);
     let _ = std::fs::remove_dir_all(&options.dir);
     let mut text = table::markdown(&columns, &rows);
@@ -109,6 +114,17 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
     println!("\n{text}");
     if let Some(file) = &options.markdown {
         std::fs::write(file, &text).with_context(|| format!("could not write {}", file.display()))?;
+    }
+    if let Some(file) = &options.json {
+        let settings = serde_json::json!({
+            "memory_mib": options.memory_mib, "rows": options.rows, "repeats": options.repeats,
+            "slice_ms": options.slice_ms,
+        });
+        let result = serde_json::json!({
+            "experiment": "compare", "machine": machine, "conditions": watch.conditions(),
+            "settings": settings, "rows": table::cells(&columns, &rows),
+        });
+        write_json(&result, file)?;
     }
     let failed: usize = rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.is_err()).count();
     anyhow::ensure!(failed == 0, "{failed} cells failed; the table says why");

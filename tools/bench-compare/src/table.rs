@@ -45,6 +45,19 @@ pub fn markdown(columns: &[String], rows: &[Row]) -> String {
     out
 }
 
+/// The slices of each cell, as JSON.
+pub fn cells(columns: &[String], rows: &[Row]) -> serde_json::Value {
+    let cell = |(column, cell): (&String, &Result<Vec<f64>, String>)| match cell {
+        Ok(samples) => serde_json::json!({ "engine": column, "per_second": samples }),
+        Err(why) => serde_json::json!({ "engine": column, "error": why }),
+    };
+    let row = |row: &Row| {
+        let cells: Vec<_> = columns.iter().zip(&row.cells).map(cell).collect();
+        serde_json::json!({ "name": row.name, "cells": cells })
+    };
+    rows.iter().map(row).collect()
+}
+
 /// 1234567.8 as "1,234,568".
 pub fn grouped(value: f64) -> String {
     let digits = format!("{value:.0}");

@@ -1,10 +1,12 @@
 //! Two engines in turns, in one server: what commands that compare them share.
 
 use std::fs;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use serde_json::Value;
 
 /// The server counts as idle once it took at most this share of a moment.
 const IDLE_SHARE: u32 = 20;
@@ -71,4 +73,19 @@ pub fn processor_time(pid: u32) -> anyhow::Result<Duration> {
     });
     // A tick is a hundredth of a second, on every Linux that Debian has.
     Ok(Duration::from_millis(10 * ticks.context("/proc/PID/stat has no times")?))
+}
+
+/// Prints the table, and writes the JSON to a file; to standard output in place of the table if the
+/// file is `-`.
+pub fn publish(table: &str, json: &Value, to: Option<&Path>) -> anyhow::Result<()> {
+    let json = || serde_json::to_string_pretty(json);
+    match to {
+        Some(to) if to == Path::new("-") => println!("{}", json()?),
+        Some(to) => {
+            std::fs::write(to, json()? + "\n").with_context(|| format!("{} cannot be written", to.display()))?;
+            println!("{table}");
+        }
+        None => println!("{table}"),
+    }
+    Ok(())
 }

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use anyhow::Context;
 use serde_json::{Value, json};
 
 use super::plan::{Plan, Terms};
 use super::sysbench::Slice;
+use crate::pairs;
 use holdfast_server::statistics::{Summary, geometric_mean, summary};
 
 /// The bars of the comparison.
@@ -96,27 +96,16 @@ pub fn publish(plan: &Plan, reports: &[Report], to: Option<&Path>) -> anyhow::Re
         true => tables(|report, plan| format!("{}\n\n{}", report.markdown(), report.ratios(plan))),
         false => tables(|report, _| report.markdown()),
     };
-    let json = || {
-        let whole = match reports {
-            [report] if !plan.divides_cores => report.json(),
-            reports => json!({
-                "server_processors": plan.server_cores, "client_processors": plan.client_cores,
-                "files_in_memory": plan.in_memory, "pairs": plan.pairs, "seconds": plan.seconds,
-                "reports": reports.iter().map(Report::json).collect::<Vec<_>>(),
-                "geometric_mean": geometric_mean(reports.iter().flat_map(|r| &r.cells).map(|cell| cell.rate.median)),
-            }),
-        };
-        serde_json::to_string_pretty(&whole)
+    let json = match reports {
+        [report] if !plan.divides_cores => report.json(),
+        reports => json!({
+            "server_processors": plan.server_cores, "client_processors": plan.client_cores,
+            "files_in_memory": plan.in_memory, "pairs": plan.pairs, "seconds": plan.seconds,
+            "reports": reports.iter().map(Report::json).collect::<Vec<_>>(),
+            "geometric_mean": geometric_mean(reports.iter().flat_map(|r| &r.cells).map(|cell| cell.rate.median)),
+        }),
     };
-    match to {
-        Some(to) if to == Path::new("-") => println!("{}", json()?),
-        Some(to) => {
-            std::fs::write(to, json()? + "\n").with_context(|| format!("{} cannot be written", to.display()))?;
-            println!("{text}");
-        }
-        None => println!("{text}"),
-    }
-    Ok(())
+    pairs::publish(&text, &json, to)
 }
 
 /// All cells of the same terms.

@@ -11,13 +11,14 @@
 mod report;
 mod source;
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
 use clap::Args;
 use holdfast_server::{Cache, Server};
 
-use super::pairs::{Engine, PATIENCE, on_both, one_pair, processor_time, settle};
+use super::pairs::{Engine, PATIENCE, on_both, one_pair, processor_time, publish, settle};
 use report::{Cell, Report, Slice};
 use source::{Source, Way};
 
@@ -41,9 +42,9 @@ pub struct Options {
     /// (2), or for nothing (0)
     #[arg(long, default_value_t = 1)]
     flush: u8,
-    /// The result as JSON
-    #[arg(long)]
-    json: bool,
+    /// The result as JSON: in place of the table, or into this file beside it
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "-", value_name = "FILE")]
+    json: Option<PathBuf>,
     /// Which; `alter` and `import` if none is named
     ways: Vec<Way>,
 }
@@ -62,8 +63,7 @@ pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
     // It is gigabytes.
     server.remove()?;
     let report = result?;
-    println!("{}", if options.json { report.json()? } else { report.markdown() });
-    Ok(())
+    publish(&report.markdown(), &report.json(), options.json.as_deref())
 }
 
 /// Equal terms, as far as there are settings for them.

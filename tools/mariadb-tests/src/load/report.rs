@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// What a load took.
 #[derive(Clone, Copy, Debug)]
@@ -95,7 +95,7 @@ impl Report {
         out
     }
 
-    pub fn json(&self) -> anyhow::Result<String> {
+    pub fn json(&self) -> Value {
         let of = |s: &Summary| json!({"median": s.median, "lower_bound": s.lower_bound, "least": s.least, "greatest": s.greatest});
         let cells = self.cells.iter().map(|c| {
             json!({
@@ -103,10 +103,9 @@ impl Report {
                 "holdfast_mib_per_second": c.holdfast, "innodb_mib_per_second": c.innodb,
             })
         });
-        let report = json!({
+        json!({
             "version": self.version, "rows": self.rows, "bytes": self.bytes, "pool": self.pool, "log": self.log,
             "flush_log_at_trx_commit": self.flush, "cells": cells.collect::<Vec<_>>(),
-        });
-        serde_json::to_string_pretty(&report).map_err(Into::into)
+        })
     }
 }

@@ -1,0 +1,99 @@
+//! `cargo xtask perf`: measures what `docs/performance/README.md` tells, on one machine, and writes
+//! its tables and its picture.
+//!
+//! 1. A measurement ([`plan`]) is a command that writes JSON. It is run once; its result stays in a
+//!    folder, with the machine that gave it ([`results`]), until `--again` names it.
+//! 2. The results make the tables ([`tables`]), which replace those between the markers of the page
+//!    ([`page`]), and the picture of all ratios ([`picture`]). Results of different machines are
+//!    refused.
+
+#![forbid(unsafe_code)]
+
+mod page;
+mod picture;
+mod plan;
+mod results;
+mod tables;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+use holdfast_server::run::{cargo, check, root};
+
+use crate::plan::{MEASUREMENTS, Measurement};
+use crate::results::Results;
+
+/// Measures what the page about performance tells, and writes its tables and its picture.
+#[derive(Parser)]
+#[command(name = "cargo xtask perf", max_term_width = 100)]
+struct Options {
+    /// Measure these again, though there are results of them
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    again: Vec<String>,
+    /// Measure nothing; write the page from the results that are there
+    #[arg(long, conflicts_with = "again")]
+    no_measuring: bool,
+    /// Sizes that say nothing about speed: whether all commands work, and what the page looks like
+    #[arg(long)]
+    quick: bool,
+    /// Where the results are [default: .lab/perf, with --quick .lab/perf-quick]
+    #[arg(long)]
+    dir: Option<PathBuf>,
+    /// The page whose tables are written
+    #[arg(long, default_value = "docs/performance/README.md")]
+    page: PathBuf,
+    /// The picture to draw
+    #[arg(long, default_value = "docs/pictures/performance.svg")]
+    picture: PathBuf,
+    /// Measure only these
+    names: Vec<String>,
+}
+
+fn main() -> anyhow::Result<()> {
+    let options = Options::parse();
+    std::env::set_current_dir(root())?;
+    for name in options.names.iter().chain(&options.again) {
+        let known = || MEASUREMENTS.map(|one| one.name).join(", ");
+        ensure!(MEASUREMENTS.iter().any(|one| one.name == *name), "`{name}` is not measured; there are {}", known());
+    }
+    let usual = if options.quick { ".lab/perf-quick" } else { ".lab/perf" };
+    let results = Results::new(options.dir.clone().unwrap_or_else(|| usual.into()))?;
+    if !options.no_measuring {
+        measure(&options, &results)?;
+    }
+    let measured = results.of_one_machine()?;
+    let text = std::fs::read_to_string(&options.page).with_context(|| options.page.display().to_string())?;
+    let (page, left) = page::with_tables(&text, &measured)?;
+    let drawn = picture::svg(&tables::ratios(&measured));
+    if options.quick {
+        results.keep("page.md", &page)?;
+        results.keep("picture.svg", &drawn)?;
+    } else {
+        std::fs::write(&options.page, page)?;
+        std::fs::write(&options.picture, drawn)?;
+    }
+    for name in left {
+        println!("{name}: not measured; its table stays as it was");
+    }
+    Ok(())
+}
+
+/// Runs what has no result, and says how long the rest takes.
+fn measure(options: &Options, results: &Results) -> anyhow::Result<()> {
+    let is_chosen = |one: &&Measurement| options.names.is_empty() || options.names.iter().any(|name| name == one.name);
+    let is_missing = |one: &&Measurement| !results.has(one.name) || options.again.iter().any(|name| name == one.name);
+    let chosen: Vec<&Measurement> = MEASUREMENTS.iter().filter(is_chosen).filter(is_missing).collect();
+    for (n, one) in chosen.iter().enumerate() {
+        let minutes: u32 = chosen[n..].iter().map(|one| one.minutes).sum();
+        let left = if options.quick { String::new() } else { format!(", about {minutes} minutes left") };
+        println!("== {} ({} of {}{left})", one.name, n + 1, chosen.len());
+        let begun = Instant::now();
+        let file = results.new_file(one.name);
+        check(cargo("").args(one.arguments(options.quick, &file)))?;
+        results.take(one, &file)?;
+        println!("{} took {:.0} s", one.name, begun.elapsed().as_secs_f64());
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! The page: prose, and between markers what was measured.
+//!
+//! ```text
+//! <!-- measured: NAME -->
+//! replaced
+//! <!-- end -->
+//! ```
+//!
+//! NAME is that of a measurement, or `machine`.
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+use crate::plan::MEASUREMENTS;
+use crate::results::Measured;
+use crate::tables;
+
+const BEGIN: &str = "<!-- measured: ";
+const BEGUN: &str = " -->\n";
+const END: &str = "<!-- end -->";
+
+/// The page with the tables of `measured`, and the names of those that have no result: what stands
+/// there stays.
+///
+/// # Errors
+/// If a marker has no end, or a name that is not measured; if a result lacks something.
+pub fn with_tables<'p>(page: &'p str, measured: &[Measured]) -> anyhow::Result<(String, Vec<&'p str>)> {
+    let (mut out, mut left) = (String::new(), Vec::new());
+    let mut rest = page;
+    while let Some((before, marked)) = rest.split_once(BEGIN) {
+        let (name, marked) = marked.split_once(BEGUN).with_context(|| format!("a marker has no `{}`", BEGUN.trim()))?;
+        let (stands, after) = marked.split_once(END).with_context(|| format!("`{name}` has no `{END}`"))?;
+        let table = if name == "machine" {
+            measured.first().map(|one| machine(&one.machine))
+        } else if MEASUREMENTS.iter().any(|one| one.name == name) {
+            let found = measured.iter().find(|one| one.measurement.name == name);
+            found.map(section).transpose().with_context(|| format!("the result of {name}"))?
+        } else {
+            bail!("the page asks for `{name}`, which is not measured");
+        };
+        if table.is_none() {
+            left.push(name);
+        }
+        out += &format!("{before}{BEGIN}{name}{BEGUN}{}{END}", table.as_deref().unwrap_or(stands));
+        rest = after;
+    }
+    Ok((out + rest, left))
+}
+
+/// The command and its table.
+fn section(of: &Measured) -> anyhow::Result<String> {
+    Ok(format!("\n```sh no-run\n{}\n```\n\n{}\n", of.measurement.command, tables::markdown(of)?))
+}
+
+fn machine(machine: &Value) -> String {
+    let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_owned();
+    let commit = machine["commit"].as_str().map(|commit| format!(", commit {commit}")).unwrap_or_default();
+    format!(
+        "\nMachine: {} cores, {}; {} GiB of memory; {}.\nHoldfast {}{commit}.\n\n",
+        machine["cores"],
+        text("cpu"),
+        machine["memory_mib"].as_u64().unwrap_or_default().div_ceil(1024),
+        text("kernel"),
+        text("holdfast"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn load() -> Measured {
+        let measurement = *MEASUREMENTS.iter().find(|one| one.name == "load").unwrap();
+        let speed = json!({"median": 2.5, "lower_bound": 2.25, "least": 2.2, "greatest": 2.75});
+        let result = json!({"cells": [{"way": "alter", "speed": speed}]});
+        Measured { measurement, result, machine: json!({"cpu": "X", "cores": 2, "memory_mib": 2000}) }
+    }
+
+    #[test]
+    fn what_stands_between_markers_is_replaced() {
+        let page = "a\n<!-- measured: machine -->\n<!-- end -->\nb\n<!-- measured: load -->\nstale\n<!-- end -->\nc\n\
+                    <!-- measured: purge -->\nkept\n<!-- end -->\n";
+        let (new, left) = with_tables(page, &[load()]).unwrap();
+        assert_eq!(left, ["purge"]);
+        assert!(new.starts_with("a\n<!-- measured: machine -->\n\nMachine: 2 cores, X; 2 GiB"), "{new}");
+        assert!(new.contains("| alter | 2.50 | 2.25 |") && !new.contains("stale"), "{new}");
+        assert!(new.ends_with("<!-- measured: purge -->\nkept\n<!-- end -->\n"), "{new}");
+        assert_eq!(with_tables(&new, &[load()]).unwrap().0, new, "a second time changes nothing");
+    }
+
+    #[test]
+    fn a_marker_that_nothing_is_measured_for_is_an_error() {
+        for page in ["<!-- measured: other -->\n<!-- end -->", "<!-- measured: load -->\n"] {
+            assert!(with_tables(page, &[]).is_err(), "{page}");
+        }
+    }
+
+    #[test]
+    fn the_page_of_the_project_has_a_place_for_each_measurement() {
+        let page = include_str!("../../../docs/performance/README.md");
+        let (same, left) = with_tables(page, &[]).unwrap();
+        assert_eq!(same, page);
+        let mut left: Vec<&str> = left.into_iter().filter(|name| *name != "machine").collect();
+        left.sort_unstable();
+        let mut all = MEASUREMENTS.map(|one| one.name);
+        all.sort_unstable();
+        assert_eq!(left, all);
+    }
+}

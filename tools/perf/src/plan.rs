@@ -1,0 +1,95 @@
+//! What is measured, by which command.
+
+use std::path::Path;
+
+/// The form of a command's JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A document of the lab: claims with intervals.
+    Lab,
+    /// Pairs of slices of sysbench.
+    Sysbench,
+    /// Pairs of loads.
+    Load,
+    /// Slices of each engine.
+    Compare,
+}
+
+/// A command that measures something.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement {
+    /// As the page's markers and the command line call it.
+    pub name: &'static str,
+    /// As a reader types it.
+    pub command: &'static str,
+    /// What a quick run adds to it.
+    quick: &'static str,
+    /// How long it takes on two cores, about.
+    pub minutes: u32,
+    pub form: Form,
+}
+
+/// The measurements, in the order of the page.
+pub const MEASUREMENTS: [Measurement; 8] = [
+    lab("sideload", "holdfast lab sideload --target mariadb", 12),
+    Measurement {
+        name: "sysbench",
+        command: "cargo xtask mariadb bench --pairs 13 --seconds 1",
+        quick: "--pairs 2 --tables 1x1000 oltp_point_select oltp_insert",
+        minutes: 25,
+        form: Form::Sysbench,
+    },
+    Measurement {
+        name: "load",
+        command: "cargo xtask mariadb load --mib 1024 --pool 256M",
+        quick: "--mib 16 --pairs 2",
+        minutes: 8,
+        form: Form::Load,
+    },
+    lab("overflow", "holdfast lab overflow --target mariadb", 15),
+    lab("iobound", "holdfast lab iobound --target mariadb", 15),
+    lab("sessions", "holdfast lab sessions --target mariadb", 25),
+    lab("purge", "holdfast lab purge --target mariadb", 8),
+    Measurement {
+        name: "compare",
+        command: "cargo xtask bench compare --memory-mib 256 --rows 400000 --repeats 5 --slice-ms 400",
+        quick: "--smoke",
+        minutes: 12,
+        form: Form::Compare,
+    },
+];
+
+const fn lab(name: &'static str, command: &'static str, minutes: u32) -> Measurement {
+    Measurement { name, command, quick: "--quick", minutes, form: Form::Lab }
+}
+
+impl Measurement {
+    /// What Cargo is started with, so that the command writes its JSON to `file`.
+    pub fn arguments(&self, quick: bool, file: &Path) -> Vec<String> {
+        let command = self.command.replacen("holdfast lab", "run --quiet --release --package holdfast-cli -- lab", 1);
+        let command = command.trim_start_matches("cargo ");
+        let quick = if quick { self.quick } else { "" };
+        // Values of an option that is given twice: the last one counts.
+        let words = command.split(' ').chain(quick.split(' ')).filter(|word| !word.is_empty());
+        let mut words: Vec<String> = words.map(str::to_owned).collect();
+        if self.form == Form::Lab {
+            words.push("--no-report".into());
+        }
+        words.push(format!("--json={}", file.display()));
+        words
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_become_those_of_cargo() {
+        let sideload = MEASUREMENTS[0].arguments(true, Path::new("/x/y.json")).join(" ");
+        assert!(sideload.starts_with("run --quiet --release --package holdfast-cli -- lab sideload"), "{sideload}");
+        assert!(sideload.ends_with("--quick --no-report --json=/x/y.json"), "{sideload}");
+        let sysbench = MEASUREMENTS[1].arguments(false, Path::new("f")).join(" ");
+        assert_eq!(sysbench, "xtask mariadb bench --pairs 13 --seconds 1 --json=f");
+    }
+}

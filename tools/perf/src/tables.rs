@@ -1,0 +1,211 @@
+//! The tables of the page, and the ratios of the picture.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use serde_json::Value;
+
+use crate::plan::Form;
+use crate::results::Measured;
+
+/// A ratio for the picture: more than 1 is better than what it is compared with.
+pub struct Ratio {
+    /// The measurement.
+    pub group: &'static str,
+    pub name: String,
+    pub value: f64,
+    /// Where it lies: an interval of 95 %, or the least and the greatest of the pairs.
+    pub from: f64,
+    pub to: f64,
+}
+
+/// The table of a result.
+///
+/// # Errors
+/// If the result lacks what the table shows.
+pub fn markdown(of: &Measured) -> anyhow::Result<String> {
+    match of.measurement.form {
+        Form::Lab => claims(&of.result),
+        Form::Sysbench => sysbench(&of.result),
+        Form::Load => load(&of.result),
+        Form::Compare => compare(&of.result),
+    }
+}
+
+/// The ratios of all results.
+pub fn ratios(all: &[Measured]) -> Vec<Ratio> {
+    all.iter().flat_map(ratios_of).collect()
+}
+
+fn ratios_of(of: &Measured) -> Vec<Ratio> {
+    let group = of.measurement.name;
+    let pairs = |cell: &Value, key: &str, name: String| {
+        let value = |which: &str| cell[key][which].as_f64();
+        Some(Ratio { group, name, value: value("median")?, from: value("least")?, to: value("greatest")? })
+    };
+    let empty = Vec::new();
+    let list = |key: &str| of.result[key].as_array().unwrap_or(&empty).iter();
+    match of.measurement.form {
+        Form::Sysbench => list("cells")
+            .filter_map(|cell| {
+                pairs(cell, "rate", format!("{}, {} clients", cell["workload"].as_str()?, cell["threads"]))
+            })
+            .collect(),
+        Form::Load => list("cells").filter_map(|cell| pairs(cell, "speed", cell["way"].as_str()?.into())).collect(),
+        // Claims whose bar is a lower one, near 1, are ratios.
+        Form::Lab => list("verdicts")
+            .filter_map(|verdict| {
+                let bar: f64 = verdict["bar"].as_str()?.strip_prefix(">= ")?.parse().ok()?;
+                let interval = |end: &str| verdict["interval"][end].as_f64();
+                let ratio = Ratio {
+                    group,
+                    name: verdict["claim"].as_str()?.into(),
+                    value: verdict["value"].as_f64()?,
+                    from: interval("low")?,
+                    to: interval("high")?,
+                };
+                (0.5..=1.5).contains(&bar).then_some(ratio)
+            })
+            .collect(),
+        Form::Compare => Vec::new(),
+    }
+}
+
+fn list<'v>(of: &'v Value, key: &str) -> anyhow::Result<&'v Vec<Value>> {
+    of[key].as_array().with_context(|| format!("no `{key}`"))
+}
+
+fn number(of: &Value, key: &str) -> anyhow::Result<f64> {
+    of[key].as_f64().with_context(|| format!("no `{key}`"))
+}
+
+fn text<'v>(of: &'v Value, key: &str) -> anyhow::Result<&'v str> {
+    of[key].as_str().with_context(|| format!("no `{key}`"))
+}
+
+fn claims(result: &Value) -> anyhow::Result<String> {
+    let mut table = String::from("| claim | measured | 95 % interval | bar | answer |\n|---|---:|---:|---|---|\n");
+    for verdict in list(result, "verdicts")? {
+        let value = verdict["value"].as_f64().map_or("-".into(), short);
+        let interval = match ["low", "high"].map(|end| verdict["interval"][end].as_f64()) {
+            [Some(low), Some(high)] => format!("{} to {}", short(low), short(high)),
+            _ => "-".into(),
+        };
+        let [claim, bar, answer] = ["claim", "bar", "answer"].map(|key| text(verdict, key));
+        table += &format!("| {} | {value} | {interval} | {} | {} |\n", claim?, bar?, answer?);
+    }
+    Ok(table)
+}
+
+fn sysbench(result: &Value) -> anyhow::Result<String> {
+    let (mut threads, mut rows) = (Vec::new(), Vec::<(&str, BTreeMap<u64, String>)>::new());
+    for cell in list(result, "cells")? {
+        let count = cell["threads"].as_u64().context("no `threads`")?;
+        let rate = &cell["rate"];
+        let shown = format!("{:.2}, {:.2}", number(rate, "median")?, number(rate, "lower_bound")?);
+        let workload = text(cell, "workload")?;
+        if !threads.contains(&count) {
+            threads.push(count);
+        }
+        match rows.iter_mut().find(|(name, _)| *name == workload) {
+            Some((_, cells)) => drop(cells.insert(count, shown)),
+            None => rows.push((workload, BTreeMap::from([(count, shown)]))),
+        }
+    }
+    let heads: Vec<String> = threads.iter().map(|n| format!("{n} clients")).collect();
+    let mut table = format!("| workload | {} |\n|---|{}\n", heads.join(" | "), "---:|".repeat(threads.len()));
+    for (workload, cells) in rows {
+        let cells: Vec<&str> = threads.iter().map(|n| cells.get(n).map_or("-", String::as_str)).collect();
+        table += &format!("| {workload} | {} |\n", cells.join(" | "));
+    }
+    Ok(table + &format!("\nThe geometric mean is {:.2}.\n", number(result, "geometric_mean")?))
+}
+
+fn load(result: &Value) -> anyhow::Result<String> {
+    let mut table = String::from("| what | speed, by InnoDB's | bound |\n|---|---:|---:|\n");
+    for cell in list(result, "cells")? {
+        let (way, speed) = (text(cell, "way")?, &cell["speed"]);
+        table += &format!("| {way} | {:.2} | {:.2} |\n", number(speed, "median")?, number(speed, "lower_bound")?);
+    }
+    Ok(table)
+}
+
+fn compare(result: &Value) -> anyhow::Result<String> {
+    let rows = list(result, "rows")?;
+    let mut table = String::new();
+    for row in rows {
+        let cells = list(row, "cells")?;
+        if table.is_empty() {
+            let engines = cells.iter().map(|cell| text(cell, "engine")).collect::<anyhow::Result<Vec<_>>>()?;
+            table = format!("| operations/s | {} |\n|---|{}\n", engines.join(" | "), "---:|".repeat(engines.len()));
+        }
+        let median = |cell: &Value| {
+            let mut samples: Vec<f64> = cell["per_second"].as_array()?.iter().filter_map(Value::as_f64).collect();
+            samples.sort_by(f64::total_cmp);
+            samples.get(samples.len() / 2).map(|rate| grouped(*rate))
+        };
+        let shown: Vec<String> = cells.iter().map(|cell| median(cell).unwrap_or_else(|| "-".into())).collect();
+        table += &format!("| {} | {} |\n", text(row, "name")?, shown.join(" | "));
+    }
+    Ok(table)
+}
+
+/// Three digits, or all of a count.
+fn short(value: f64) -> String {
+    if value == 0.0 || value.abs() >= 100.0 {
+        return grouped(value);
+    }
+    let digits = 2 - value.abs().log10().floor().min(2.0) as i32;
+    format!("{value:.*}", digits.clamp(0, 6) as usize)
+}
+
+/// 1234567.8 as "1,234,568".
+fn grouped(value: f64) -> String {
+    let digits = format!("{value:.0}");
+    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |rest| ("-", rest));
+    let mut out = String::from(sign);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn workloads_are_rows_and_clients_columns() {
+        let rate = |median: f64| json!({"median": median, "lower_bound": median - 0.01});
+        let cell = |workload: &str, threads: u64, median: f64| json!({"workload": workload, "threads": threads, "rate": rate(median)});
+        let cells = json!([cell("a", 1, 1.0), cell("a", 4, 1.25), cell("b", 1, 0.5)]);
+        let table = sysbench(&json!({"cells": cells, "geometric_mean": 0.86})).unwrap();
+        assert!(table.contains("| workload | 1 clients | 4 clients |\n|---|---:|---:|\n"), "{table}");
+        assert!(table.contains("| a | 1.00, 0.99 | 1.25, 1.24 |\n| b | 0.50, 0.49 | - |\n"), "{table}");
+    }
+
+    #[test]
+    fn claims_show_what_was_measured() {
+        let whole = json!({"claim": "c", "value": 0.98765, "interval": {"low": 0.9, "high": 1.05}, "bar": ">= 0.95", "answer": "cannot tell"});
+        let counted = json!({"claim": "d", "value": 81900.0, "interval": null, "bar": "= 0", "answer": "fails"});
+        let table = claims(&json!({"verdicts": [whole, counted]})).unwrap();
+        assert!(table.contains("| c | 0.988 | 0.900 to 1.05 | >= 0.95 | cannot tell |\n"), "{table}");
+        assert!(table.contains("| d | 81,900 | - | = 0 | fails |\n"), "{table}");
+        assert!(claims(&json!({})).is_err());
+    }
+
+    #[test]
+    fn medians_of_engines_are_columns() {
+        let cells =
+            json!([{"engine": "holdfast", "per_second": [3.0, 1000.0, 2000.0]}, {"engine": "redb", "error": "x"}]);
+        let table = compare(&json!({"rows": [{"name": "reads", "cells": cells}]})).unwrap();
+        assert!(
+            table.ends_with("| operations/s | holdfast | redb |\n|---|---:|---:|\n| reads | 1,000 | - |\n"),
+            "{table}"
+        );
+    }
+}
