@@ -9,6 +9,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use serde_json::json;
 
 use crate::args::common::{CommonArgs, DIRECTORY, TargetArg};
+use crate::baseline::Baseline;
 use crate::claims::Answer;
 use crate::conditions::Watch;
 use crate::document::{self, Document};
@@ -47,7 +48,8 @@ const ALL: &str = "all";
 const ALL_EXAMPLES: &str = "\
 Examples:
   holdfast lab all --quick --check --report all.html
-  holdfast lab all --dir /mnt/ssd --json all.json";
+  holdfast lab all --dir /mnt/ssd --json all.json
+  holdfast lab all --baseline all.json                what changed since, beyond noise";
 
 impl Subcommand for Chosen {
     fn augment_subcommands(lab: Command) -> Command {
@@ -86,6 +88,7 @@ impl FromArgMatches for Chosen {
 /// If the experiment cannot be run, or a file cannot be written.
 pub fn run(args: &LabArgs) -> Result<Answer> {
     let common = &args.experiment.common()?;
+    let baseline = common.baseline.as_deref().map(Baseline::read).transpose()?;
     std::fs::create_dir_all(&common.dir).with_context(|| format!("create the directory {}", common.dir.display()))?;
     let mut progress = Progress::new();
     let result = match args.experiment.one {
@@ -94,7 +97,11 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
             .map(|(document, text)| (Written::One(Box::new(document)), text)),
     };
     progress.finish();
-    let (written, text) = result?;
+    let (mut written, mut text) = result?;
+    if let Some(baseline) = baseline {
+        text.push_str(&baseline.text(written.documents()));
+        written.note_changes(&baseline);
+    }
     output(&written, &text, common)?;
     let worst = written.documents().iter().map(Document::answer).max();
     Ok(worst.filter(|_| common.check).unwrap_or(Answer::Holds))
@@ -163,6 +170,17 @@ impl Written {
         match self {
             Written::One(document) => std::slice::from_ref(document),
             Written::All(documents) => documents,
+        }
+    }
+
+    /// Notes in each document what changed of it.
+    fn note_changes(&mut self, baseline: &Baseline) {
+        let documents = match self {
+            Written::One(document) => std::slice::from_mut(document.as_mut()),
+            Written::All(documents) => documents,
+        };
+        for document in documents {
+            document.changes = baseline.changes(std::slice::from_ref(document));
         }
     }
 

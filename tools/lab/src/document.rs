@@ -41,6 +41,9 @@ pub struct Document {
     pub conditions: Conditions,
     /// A verdict per claim ([`Document::judge`]).
     pub verdicts: Vec<Verdict>,
+    /// What changed since an earlier run, if it was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
     /// Tables and charts, where the experiment makes them itself.
     #[serde(skip_serializing_if = "Figures::is_empty")]
     pub figures: Figures,
@@ -74,6 +77,7 @@ impl Document {
             claims: Vec::new(),
             conditions: Conditions::default(),
             verdicts: Vec::new(),
+            changes: Vec::new(),
             figures: Figures::default(),
         }
     }

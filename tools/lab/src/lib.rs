@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod baseline;
 mod bench;
 pub mod claims;
 pub mod cli;

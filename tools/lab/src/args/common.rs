@@ -82,6 +82,9 @@ pub struct CommonArgs {
     /// Write the document as JSON; - for standard output
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Compare with the document of an earlier run, and say what changed beyond noise
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
     /// Path of the report, one HTML page [default: .lab/EXPERIMENT.html]
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,

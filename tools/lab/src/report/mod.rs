@@ -60,6 +60,7 @@ pub fn page(document: &Document) -> String {
         &html! {
             (body)
             (verdicts(document))
+            (changes(document))
             (provenance(document))
         },
     )
@@ -83,6 +84,7 @@ pub fn page_of_all(documents: &[Document]) -> String {
                     h1 { (title) }
                     (body)
                     (verdicts(document))
+                    (changes(document))
                 }
             }
             section {
@@ -116,6 +118,18 @@ fn summary_of_all(documents: &[Document]) -> Markup {
                     }
                 } }
             } }
+        }
+    }
+}
+
+/// What changed since an earlier run.
+fn changes(document: &Document) -> Markup {
+    html! {
+        @if !document.changes.is_empty() {
+            section {
+                h2 { "Since the baseline" }
+                ul { @for line in &document.changes { li { (line) } } }
+            }
         }
     }
 }
