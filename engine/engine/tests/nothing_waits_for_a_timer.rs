@@ -32,7 +32,7 @@ const WAITS: [&str; 16] = [
 ];
 
 /// (file, wait, how often, why it may be there).
-const ALLOWED: [(&str, &str, usize, &str); 27] = [
+const ALLOWED: [(&str, &str, usize, &str); 26] = [
     ("base/src/lib.rs", "sleep(", 1, "a planted fault stands still, in the simulation alone"),
     ("base/src/sync.rs", "wait_for(", 1, "the wrapper of a timed wait; its callers stand in this list"),
     ("base/src/sim/primitives.rs", "wait_for(", 2, "the same for the seeded scheduler's waits, under --cfg sim"),
@@ -41,7 +41,6 @@ const ALLOWED: [(&str, &str, usize, &str); 27] = [
     ("base/src/mutex.rs", "yield_now(", 1, "a bounded number of yields to a holder of such a mutex that was preempted"),
     ("io/src/clock.rs", "sleep(", 1, "the clock that sleeps when it is told to"),
     ("io/src/clock.rs", "spin_loop(", 1, "the end of the clock's sleep, for models of fast disks"),
-    ("io/src/model.rs", "sleep(", 1, "the model of a slow disk is slow"),
     (
         "io/src/batch/uring.rs",
         "yield_now(",
