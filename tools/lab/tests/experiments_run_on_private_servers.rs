@@ -146,6 +146,7 @@ fn every_experiment_runs_and_reports() {
         ("InnoDB", "throughput is highest with"),
         ("InnoDB", "Purge "),
         ("InnoDB", "The checkpoint was"),
+        ("InnoDB", "no transaction ended in"),
         ("InnoDB", "8 clients: with a pool"),
         ("query cache asked", "With statements prepared "),
     ];

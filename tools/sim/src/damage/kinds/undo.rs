@@ -14,6 +14,7 @@ const HEADER: &[Field] = &[
 ];
 /// Where the state of a log is on its first page, and what it says.
 const OFF_STATE: usize = 77;
+const FREE: u8 = 0;
 const ACTIVE: u8 = 1;
 const COMMITTED: u8 = 3;
 const STATE: &[Field] = &[
@@ -51,13 +52,13 @@ pub fn page_header(scene: &mut Scene<'_>) -> Option<Done> {
     scene.change_one(&page, HEADER)
 }
 
-/// How a transaction has ended. One that had committed and is active then is rolled back: the page
-/// is what that of an unfinished transaction can be.
+/// How a transaction has ended. One that had committed, also one whose log purge has freed since,
+/// and is active then is rolled back: the page is what that of an unfinished transaction can be.
 pub fn state(scene: &mut Scene<'_>) -> Option<Done> {
     let page = undo_page(scene)?;
     let before = scene.bytes(&page)?[OFF_STATE];
     let done = scene.change_one(&page, STATE)?;
-    let is_rolled_back = (before, scene.bytes(&page)?[OFF_STATE]) == (COMMITTED, ACTIVE);
+    let is_rolled_back = matches!((before, scene.bytes(&page)?[OFF_STATE]), (COMMITTED | FREE, ACTIVE));
     Some(if is_rolled_back { done.excused(Leeway::Existed) } else { done })
 }
 
