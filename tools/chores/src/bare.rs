@@ -3,7 +3,8 @@
 //!
 //! The bare machine is a folder, in which a program is started by `chroot`, in mount and process
 //! namespaces of its own: what it mounts and starts ends with it. It has a clone of the present
-//! commit, an empty home, and this machine's way to the packages (apt's sources, Cargo's settings).
+//! commit, an empty home, and this machine's way to the packages (apt's sources, Cargo's settings,
+//! trusted certificates).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,8 +73,9 @@ fn install(machine: &Path) -> anyhow::Result<()> {
             .arg(machine)
             .args(archive()),
     )?;
-    for (what, of) in [("etc", "/etc/apt"), ("etc", "/etc/resolv.conf")] {
-        check(Command::new("cp").args(["-aL", of]).arg(machine.join(what)))?;
+    for of in ["/etc/apt", "/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt"] {
+        let to = machine.join(Path::new(of).parent().unwrap_or(Path::new("/")).strip_prefix("/")?);
+        check(Command::new("cp").args(["-aL", of]).arg(to))?;
     }
     fs::create_dir_all(machine.join(TOOLCHAIN))?;
     let cargo = machine.join("root/.cargo");
