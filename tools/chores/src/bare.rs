@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
+use holdfast_server::Cache;
+use holdfast_server::release::machines_archive;
 
 use crate::packages::{self, Need};
 use crate::run::{check, root, works};
@@ -71,7 +73,8 @@ fn install(machine: &Path) -> anyhow::Result<()> {
         Command::new("debootstrap")
             .args(["--variant=minbase", &format!("--include={PACKAGES}"), RELEASE])
             .arg(machine)
-            .args(archive()),
+            // Its own default, if apt names none.
+            .args(machines_archive(&Cache::of_the_project()).ok()),
     )?;
     for of in ["/etc/apt", "/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt"] {
         let to = machine.join(Path::new(of).parent().unwrap_or(Path::new("/")).strip_prefix("/")?);
@@ -84,14 +87,6 @@ fn install(machine: &Path) -> anyhow::Result<()> {
         fs::copy(settings, cargo.join("config.toml"))?;
     }
     Ok(())
-}
-
-/// The archive that this machine takes the release from, if it is the same release.
-fn archive() -> Option<String> {
-    let format = "$(REPO_URI) $(CODENAME)";
-    let targets = Command::new("apt-get").args(["indextargets", "--format", format, "Created-By: Packages"]).output();
-    let targets = String::from_utf8(targets.ok()?.stdout).ok()?;
-    targets.lines().find_map(|line| line.strip_suffix(RELEASE)).map(|archive| archive.trim().to_owned())
 }
 
 fn cargo_home() -> Option<PathBuf> {

@@ -16,7 +16,7 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use crate::claims::Verdict;
+use crate::claims::{Verdict, measured};
 use crate::document::Document;
 
 /// The share by which figures without an interval have to differ.
@@ -104,21 +104,17 @@ fn differences<'d>(before: &'d Value, now: &'d Document) -> impl Iterator<Item =
 /// How figure and answer differ from those of then, if they do.
 fn change(then: &Value, now: &Verdict) -> Option<String> {
     let interval = |end: &str| then["interval"][end].as_f64();
-    let has_changed = match (then["value"].as_f64(), now.value, interval("low").zip(interval("high")), now.interval) {
+    let (value, interval) = (then["value"].as_f64(), interval("low").zip(interval("high")));
+    let has_changed = match (value, now.value, interval, now.interval) {
         (_, _, Some((low, high)), Some(now)) => now.low > high || now.high < low,
         (Some(then), Some(now), None, None) => (then - now).abs() > SINGLE * then.abs().max(now.abs()),
         (then, now, _, _) => then.is_some() != now.is_some(),
     };
     let answer = then["answer"].as_str().unwrap_or_default();
-    let was = match (then["value"].as_f64(), interval("low").zip(interval("high"))) {
-        (None, _) => "not measured".to_owned(),
-        (Some(value), None) => format!("{value:.3}"),
-        (Some(value), Some((low, high))) => format!("{value:.3} ({low:.3} to {high:.3})"),
-    };
     let answers =
         if answer == now.answer.name() { String::new() } else { format!("{answer} then, {} now; ", now.answer.name()) };
     match (has_changed, answers.is_empty()) {
-        (true, _) => Some(format!("{answers}{was} then, {} now", now.measured())),
+        (true, _) => Some(format!("{answers}{} then, {} now", measured(value, interval), now.measured())),
         (false, false) => Some(format!("{answers}its figure differs by no more than noise: {}", now.measured())),
         (false, true) => None,
     }

@@ -260,11 +260,16 @@ impl Verdict {
     /// The measured value with its interval, in words.
     #[must_use]
     pub fn measured(&self) -> String {
-        match (self.value, self.interval) {
-            (None, _) => "not measured".to_owned(),
-            (Some(value), None) => format!("{value:.3}"),
-            (Some(value), Some(of)) => format!("{value:.3} ({:.3} to {:.3})", of.low, of.high),
-        }
+        measured(self.value, self.interval.map(|of| (of.low, of.high)))
+    }
+}
+
+/// A value with its interval, in words.
+pub(crate) fn measured(value: Option<f64>, interval: Option<(f64, f64)>) -> String {
+    match (value, interval) {
+        (None, _) => "not measured".to_owned(),
+        (Some(value), None) => format!("{value:.3}"),
+        (Some(value), Some((low, high))) => format!("{value:.3} ({low:.3} to {high:.3})"),
     }
 }
 

@@ -29,7 +29,7 @@ pub mod document;
 pub mod experiments;
 mod figures;
 pub mod machine;
-mod measure;
+pub mod measure;
 mod picture;
 pub mod pin;
 pub mod progress;

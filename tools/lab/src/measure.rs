@@ -7,7 +7,9 @@ use serde::Serialize;
 pub struct Figure {
     /// The middle value (the mean of the two middle ones of an even number).
     pub median: f64,
+    /// The least.
     pub min: f64,
+    /// The greatest.
     pub max: f64,
     /// Number of repetitions.
     pub n: usize,

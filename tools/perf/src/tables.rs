@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
+use holdfast_lab::measure::human;
 use serde_json::Value;
 
 use crate::plan::Form;
@@ -86,9 +87,9 @@ fn text<'v>(of: &'v Value, key: &str) -> anyhow::Result<&'v str> {
 fn claims(result: &Value) -> anyhow::Result<String> {
     let mut table = String::from("| claim | measured | 95 % interval | bar | answer |\n|---|---:|---:|---|---|\n");
     for verdict in list(result, "verdicts")? {
-        let value = verdict["value"].as_f64().map_or("-".into(), short);
+        let value = verdict["value"].as_f64().map_or("-".into(), human);
         let interval = match ["low", "high"].map(|end| verdict["interval"][end].as_f64()) {
-            [Some(low), Some(high)] => format!("{} to {}", short(low), short(high)),
+            [Some(low), Some(high)] => format!("{} to {}", human(low), human(high)),
             _ => "-".into(),
         };
         let [claim, bar, answer] = ["claim", "bar", "answer"].map(|key| text(verdict, key));
@@ -142,35 +143,12 @@ fn compare(result: &Value) -> anyhow::Result<String> {
         let median = |cell: &Value| {
             let mut samples: Vec<f64> = cell["per_second"].as_array()?.iter().filter_map(Value::as_f64).collect();
             samples.sort_by(f64::total_cmp);
-            samples.get(samples.len() / 2).map(|rate| grouped(*rate))
+            samples.get(samples.len() / 2).map(|rate| human(*rate))
         };
         let shown: Vec<String> = cells.iter().map(|cell| median(cell).unwrap_or_else(|| "-".into())).collect();
         table += &format!("| {} | {} |\n", text(row, "name")?, shown.join(" | "));
     }
     Ok(table)
-}
-
-/// Three digits, or all of a count.
-fn short(value: f64) -> String {
-    if value == 0.0 || value.abs() >= 100.0 {
-        return grouped(value);
-    }
-    let digits = 2 - value.abs().log10().floor().min(2.0) as i32;
-    format!("{value:.*}", digits.clamp(0, 6) as usize)
-}
-
-/// 1234567.8 as "1,234,568".
-fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |rest| ("-", rest));
-    let mut out = String::from(sign);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ const KEYS: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 impl Packages {
     /// Downloads and unpacks the packages and their dependencies into `folder/root`.
     pub fn fetch(&self, cache: &Cache, folder: &Path) -> anyhow::Result<()> {
-        let archive = PrivateApt::new(cache)?.archive_of_debian()?;
+        let archive = machines_archive(cache)?;
         let apt = PrivateApt::of_new_system(&folder.join("download"))?;
         fs::write(apt.path("apt/sources/suite.sources"), sources(&archive, self.suite, Path::new(KEYS).exists()))?;
         let what = || format!("{} of Debian's suite {} at {archive}", self.names.join(", "), self.suite);
@@ -83,16 +83,17 @@ pub fn program(folder: &Path, name: &str) -> Command {
     command
 }
 
-impl PrivateApt {
-    /// The address of the archive that the machine's own Debian packages come from.
-    fn archive_of_debian(&self) -> anyhow::Result<String> {
-        let mut command = self.command("apt-get");
-        command.args(["indextargets", "--format", "$(LABEL) $(COMPONENT) $(REPO_URI)", "Created-By: Packages"]);
-        let output = command.output().context("apt-get could not be started")?;
-        match archive_of_debian(&String::from_utf8_lossy(&output.stdout)) {
-            Some(archive) => Ok(archive.to_owned()),
-            None => bail!("the machine's apt names no archive of Debian, from which the server would be fetched"),
-        }
+/// The address of the archive that the machine's own Debian packages come from.
+///
+/// # Errors
+/// If apt cannot be started, or names no such archive.
+pub fn machines_archive(cache: &Cache) -> anyhow::Result<String> {
+    let mut command = PrivateApt::new(cache)?.command("apt-get");
+    command.args(["indextargets", "--format", "$(LABEL) $(COMPONENT) $(REPO_URI)", "Created-By: Packages"]);
+    let output = command.output().context("apt-get could not be started")?;
+    match archive_of_debian(&String::from_utf8_lossy(&output.stdout)) {
+        Some(archive) => Ok(archive.to_owned()),
+        None => bail!("the machine's apt names no archive of Debian, from which packages would be fetched"),
     }
 }
 

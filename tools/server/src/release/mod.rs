@@ -21,6 +21,7 @@ use std::process::Command;
 
 use anyhow::{Context, bail};
 
+pub use debian::machines_archive;
 pub use running::ReleasedServer;
 
 use crate::cache::Cache;
