@@ -191,3 +191,27 @@ UPDATE nullable SET a = a + 10;
 SELECT * FROM deletes ORDER BY a;
 SELECT * FROM restricts ORDER BY a;
 DROP TABLE deletes, acts_not, restricts, nullable;
+-- A parent that comes after its child can have NULLs that its child cannot: the NULL is refused.
+SET foreign_key_checks = 0;
+CREATE TABLE early (a INT NOT NULL, FOREIGN KEY (a) REFERENCES late (a) ON UPDATE CASCADE) ENGINE=$ENGINE;
+SET foreign_key_checks = 1;
+CREATE TABLE late (a INT, UNIQUE (a)) ENGINE=$ENGINE;
+INSERT INTO late VALUES (1);
+INSERT INTO early VALUES (1);
+UPDATE late SET a = NULL;
+UPDATE late SET a = 2;
+SELECT * FROM early;
+ALTER TABLE late ADD b INT, ALGORITHM=COPY;
+ALTER TABLE early ADD b INT, ALGORITHM=COPY;
+SHOW CREATE TABLE late\G
+SHOW CREATE TABLE early\G
+CREATE TABLE newer (a INT, UNIQUE (a)) ENGINE=$ENGINE;
+SET foreign_key_checks = 0;
+DROP TABLE late;
+SET foreign_key_checks = 1;
+RENAME TABLE newer TO late;
+SET foreign_key_checks = 0;
+RENAME TABLE newer TO late;
+SET foreign_key_checks = 1;
+DROP TABLE early;
+DROP TABLE late;

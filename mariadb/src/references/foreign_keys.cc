@@ -187,10 +187,10 @@ static bool brings_nulls(THD *thd, const Reference &reference)
 /* Whether the reference can lead to `parent`. */
 static int check_parent(THD *thd, const Reference &reference, const TABLE *form, const TABLE *parent)
 {
-  std::vector<Field *> fields, parent_fields;
+  std::vector<Field *> fields;
   if (parent->versioned())
     return cannot_add(thd, reference, "it cannot refer to a table with system versioning,", table_of(reference.parent));
-  if (!find_columns(parent, reference.parent_columns, &parent_fields))
+  if (!find_columns(parent, reference.parent_columns, &fields))
     return cannot_add(thd, reference, "a column that it refers to is not in", table_of(reference.parent));
   const KEY *key= key_with(parent, reference.parent_columns);
   if (!key)
@@ -203,9 +203,19 @@ static int check_parent(THD *thd, const Reference &reference, const TABLE *form,
   }
   if (!find_columns(form, reference.columns, &fields) || !is_like(fields, key))
     return cannot_add(thd, reference, "columns have other types than those in", table_of(reference.parent));
+  return 0;
+}
+
+/* The same of a new reference, which the parent's NULLs are to be able to follow. */
+static int check_parent_of_new(THD *thd, const Reference &reference, const TABLE *form, const TABLE *parent)
+{
+  if (int error= check_parent(thd, reference, form, parent))
+    return error;
+  std::vector<Field *> fields, parent_fields;
+  find_columns(form, reference.columns, &fields);
+  find_columns(parent, reference.parent_columns, &parent_fields);
   for (size_t i= 0; brings_nulls(thd, reference) && i < fields.size(); i++)
   {
-    // The parent's NULL would have nowhere to go.
     if (!fields[i]->real_maybe_null() && parent_fields[i]->real_maybe_null())
       return cannot_add(thd, reference, "ON UPDATE CASCADE from a column that can be NULL to one that is NOT NULL,",
                         fields[i]->field_name.str);
@@ -217,7 +227,7 @@ static int check_parent(THD *thd, const Reference &reference, const TABLE *form,
 static int check_new(THD *thd, Reference &reference, const TABLE *form)
 {
   if (reference.parent == reference.child)
-    return check_parent(thd, reference, form, form);
+    return check_parent_of_new(thd, reference, form, form);
   // No session may be in the middle of deleting what rows of this table are going to refer to.
   bool checks= checks_are_on(thd);
   if (!keep_definitions(thd, {reference.parent}, checks ? MDL_SHARED_NO_WRITE : MDL_SHARED, MDL_TRANSACTION, true))
@@ -231,7 +241,7 @@ static int check_new(THD *thd, Reference &reference, const TABLE *form)
   if (!parent.table())
     return HA_ERR_CANNOT_ADD_FOREIGN;
   spell_as(parent.table(), &reference.parent_columns);
-  return check_parent(thd, reference, form, parent.table());
+  return check_parent_of_new(thd, reference, form, parent.table());
 }
 
 int check_references(THD *thd, References &references, const TABLE *form)
