@@ -1,6 +1,8 @@
 //! The differences that are known: wanted ones, and mistakes of InnoDB. Each has its reason.
 
 use super::answer::{Answer, Outcome};
+use super::forgotten::Forgotten;
+use super::judge::{Class, without_row_number};
 use super::meaning::Meanings;
 use super::script::Statement;
 use super::sessions::Side;
@@ -25,8 +27,11 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if alters && sql.contains("ALGORITHM=INPLACE") && (one_of(1845) || one_of(1846)) && codes[0] != codes[1] {
         return parts("which changes are made in place");
     }
-    if alters && ours.warnings == theirs.warnings && counts_rows_once(ours, theirs) {
-        return same("an ALTER that copies counts rows");
+    if alters && counts_rows_once(ours, theirs) && without_row_numbers(ours) == without_row_numbers(theirs) {
+        return same("an ALTER that copies counts rows, in place those of each partition");
+    }
+    if alters && is_not_allowed(ours) && matches!(theirs.outcome, Outcome::Done(0, _)) {
+        return parts("a copy looks at every row's CHECKs and dates, a change in place at none");
     }
     if alters && codes[0] == codes[1] && codes[0] != 0 && ours.outcome == theirs.outcome {
         return same("what an ALTER that fails says beside its error");
@@ -78,6 +83,20 @@ fn counts_rows_once(ours: &Answer, theirs: &Answer) -> bool {
     }
 }
 
+/// Whether a row is refused as it is: for a CHECK, or for a date that is zero.
+fn is_not_allowed(answer: &Answer) -> bool {
+    match &answer.outcome {
+        Outcome::Refused(4025, _) => true,
+        Outcome::Refused(1292, text) => text.contains("value: '0000-00-00"),
+        _ => false,
+    }
+}
+
+/// What was warned of, wherever.
+fn without_row_numbers(answer: &Answer) -> Vec<String> {
+    answer.warnings.iter().map(|warning| without_row_number(warning)).collect()
+}
+
 /// The answer without the names of broken FOREIGN KEYs and of their tables.
 fn without_constraints(answer: &Answer) -> Answer {
     let masked = |text: &String| match text.split_once("a foreign key constraint fails (") {
@@ -117,6 +136,19 @@ pub fn of_position(statement: &Statement, meanings: &Meanings) -> Option<&'stati
     let goes_on = statement.sql.starts_with("HANDLER") && !statement.sql.contains('(');
     (goes_on && meanings.handler_stands_beside_changes(statement.session)).then_some(
         "where a HANDLER stands after a search that finds nothing: at the key, with InnoDB at what was the next row",
+    )
+}
+
+/// Whether InnoDB has forgotten what this engine keeps.
+pub fn of_forgetting(statement: &Statement, class: &Class, forgotten: &Forgotten) -> Option<&'static str> {
+    if matches!(class, Class::Lost | Class::Hangs | Class::Waits | Class::Table(_)) {
+        return None;
+    }
+    if *class == Class::Rows && forgotten.sequence(statement) {
+        return Some("a crash lets InnoDB forget which values of a sequence were given out");
+    }
+    forgotten.number().then_some(
+        "InnoDB forgets a number of AUTO_INCREMENT that an UPDATE has taken to another partition once the table is opened anew",
     )
 }
 
@@ -177,6 +209,21 @@ mod tests {
         assert!(known(sql, &breaks(1452, "a"), &breaks(1452, "b")).is_some_and(|known| !known.parts));
         assert!(known(sql, &breaks(1452, "a"), &breaks(1451, "a")).is_none());
         assert!(known(sql, &breaks(1452, "a"), &refused(1364, "no default")).is_none());
+    }
+
+    #[test]
+    fn a_copy_may_refuse_a_row_that_a_change_in_place_does_not_look_at() {
+        let done = |rows| Answer { outcome: Outcome::Done(rows, String::new()), warnings: Vec::new() };
+        let sql = "ALTER TABLE t MODIFY c INT";
+        let zero = refused(1292, "Incorrect datetime value: '0000-00-00 00:00:00' for column `t`.`t`.`c` at row 1");
+        for row in [refused(4025, "CONSTRAINT `t.c` failed for `t`.`t`"), zero] {
+            assert!(known(sql, &row, &done(0)).is_some_and(|known| known.parts));
+            assert!(known(sql, &row, &done(1)).is_none());
+            assert!(known(sql, &done(0), &row).is_none());
+            assert!(known("UPDATE t SET c = 1", &row, &done(0)).is_none());
+        }
+        let other = refused(1292, "Truncated incorrect INTEGER value: 'x'");
+        assert!(known(sql, &other, &done(0)).is_none());
     }
 
     #[test]

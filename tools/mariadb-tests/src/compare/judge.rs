@@ -63,11 +63,14 @@ fn warnings(statement: &Statement, answer: &Answer) -> Vec<String> {
     if statement.sql.starts_with("INSERT") && !statement.sql.contains("SELECT") {
         return answer.warnings.clone();
     }
-    let without_number =
-        |warning: &String| warning.rsplit_once(" at row ").map_or(warning.clone(), |(text, _)| text.into());
-    let mut warnings: Vec<_> = answer.warnings.iter().map(without_number).collect();
+    let mut warnings: Vec<_> = answer.warnings.iter().map(|warning| without_row_number(warning)).collect();
     warnings.sort();
     warnings
+}
+
+/// A warning without the number of the row at its end.
+pub fn without_row_number(warning: &str) -> String {
+    warning.rsplit_once(" at row ").map_or(warning, |(text, _)| text).to_owned()
 }
 
 fn about_table(sql: &str) -> Option<&'static str> {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::answer::{Answer, Outcome};
+use super::forgotten::Forgotten;
 use super::script::Statement;
 use super::tokens::tokens;
 
@@ -57,11 +58,12 @@ pub struct Meanings {
     sessions: Vec<Spoken>,
     /// How many statements of all sessions have ended that do more than read.
     changes: u64,
+    forgotten: Forgotten,
 }
 
 impl Meanings {
     pub fn new(sessions: usize) -> Meanings {
-        Meanings { sessions: vec![Spoken::default(); sessions], changes: 0 }
+        Meanings { sessions: vec![Spoken::default(); sessions], changes: 0, forgotten: Forgotten::default() }
     }
 
     /// The statement that a statement carries out: itself, if it stands for no other one.
@@ -90,6 +92,7 @@ impl Meanings {
 
     /// A statement has ended.
     pub fn ended(&mut self, statement: &Statement, answer: &Answer) {
+        self.forgotten.ended(&self.of(statement).sql);
         let success = answer.is_success();
         if success {
             self.succeeded(statement);
@@ -152,10 +155,16 @@ impl Meanings {
 
     /// The server was killed. What was prepared as a transaction of XA is still there.
     pub fn killed(&mut self) {
+        self.forgotten.killed();
         for spoken in &mut self.sessions {
             let xa = spoken.xa.take().filter(|(_, state)| *state == Xa::Prepared);
             *spoken = Spoken { xa, ..Spoken::default() };
         }
+    }
+
+    /// What InnoDB may have forgotten.
+    pub fn forgotten(&self) -> &Forgotten {
+        &self.forgotten
     }
 
     /// What the transactions that are not over have carried out.

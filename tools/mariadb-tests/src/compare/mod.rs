@@ -8,6 +8,7 @@
 
 mod answer;
 mod differences;
+mod forgotten;
 mod generate;
 mod judge;
 mod lanes;
@@ -54,6 +55,9 @@ pub struct Options {
     /// Go on after a difference, show the first of each kind as it is, and count the others
     #[arg(long)]
     go_on: bool,
+    /// Print the script of the first difference whole, and do not make it smaller
+    #[arg(long)]
+    whole: bool,
     /// Plant faults in the engine's shim, one after the other, and see that each is found
     #[arg(long)]
     plants: bool,
@@ -65,7 +69,7 @@ pub struct Options {
 
 impl Options {
     fn of(scenarios: u64) -> Options {
-        Options { scenarios, seed: 1, first: 0, minutes: None, go_on: false, plants: false, lanes: None }
+        Options { scenarios, seed: 1, first: 0, minutes: None, go_on: false, whole: false, plants: false, lanes: None }
     }
 
     /// The scenarios `numbers`, counted from the first one on.
@@ -253,8 +257,12 @@ impl Run<'_> {
 
     /// Makes it smaller and prints it as scripts.
     fn shrink(&self, stage: &Stage<'_, '_>, steps: Vec<Step>, difference: Difference) -> anyhow::Result<()> {
-        println!("it is made smaller");
-        let (mut steps, difference) = shrink::shrink(stage, steps, difference)?;
+        let (mut steps, difference) = if self.options.whole {
+            (steps, difference)
+        } else {
+            println!("it is made smaller");
+            shrink::shrink(stage, steps, difference)?
+        };
         let asks = |step: &Step| matches!(step, Step::Say(statement) if statement.sql == difference.question);
         if !steps.last().is_some_and(asks) {
             steps.push(Step::say(0, &difference.question));

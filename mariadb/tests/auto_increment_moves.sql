@@ -1,0 +1,11 @@
+-- A number that an UPDATE takes to another partition counts once the table is opened anew. InnoDB forgets it.
+CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT) ENGINE=$ENGINE PARTITION BY HASH (id) PARTITIONS 4;
+INSERT INTO t VALUES (9, 1);
+INSERT INTO t VALUES (9, 2) ON DUPLICATE KEY UPDATE id = id + 15;
+RENAME TABLE t TO u;
+INSERT INTO u (a) VALUES (3);
+SELECT * FROM u ORDER BY id;
+UPDATE u SET id = 51 WHERE a = 3;
+FLUSH TABLES;
+INSERT INTO u (a) VALUES (4);
+SELECT * FROM u ORDER BY id;

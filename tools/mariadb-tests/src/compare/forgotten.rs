@@ -1,0 +1,92 @@
+//! What InnoDB may have forgotten: by a crash, or when a table was opened anew.
+
+use super::script::Statement;
+
+/// What opens a table anew, so that its partitions are asked for the number of the next row.
+const REOPENS: [&str; 3] = ["ALTER TABLE", "RENAME", "OPTIMIZE"];
+
+/// What has happened so far in a scenario that InnoDB may forget, and whether it had to keep it.
+#[derive(Debug, Default)]
+pub struct Forgotten {
+    has_numbers: bool,
+    has_partitions: bool,
+    /// A number was assigned in a table with partitions: its row may lie in another one now.
+    number_moves: bool,
+    number: bool,
+    crashed: bool,
+}
+
+impl Forgotten {
+    /// A statement was carried out, or a part of it.
+    pub fn ended(&mut self, sql: &str) {
+        if ["CREATE TABLE", "ALTER TABLE"].iter().any(|verb| sql.starts_with(verb)) {
+            self.has_numbers |= sql.contains("AUTO_INCREMENT");
+            self.has_partitions |= sql.contains("PARTITION BY");
+        }
+        self.number |= self.number_moves && REOPENS.iter().any(|verb| sql.starts_with(verb));
+        self.number_moves |= self.has_numbers && self.has_partitions && assigns_number(sql);
+    }
+
+    pub fn killed(&mut self) {
+        self.crashed = true;
+        self.number |= self.number_moves;
+    }
+
+    /// Whether a number of AUTO_INCREMENT may be given out that is there already, in another
+    /// partition.
+    pub fn number(&self) -> bool {
+        self.number
+    }
+
+    /// Whether it may be the row of a sequence: the statement reads it, after a crash.
+    pub fn sequence(&self, statement: &Statement) -> bool {
+        self.crashed && statement.sql.starts_with("SELECT * FROM s")
+    }
+}
+
+/// Whether the statement gives rows that are there another `id`.
+fn assigns_number(sql: &str) -> bool {
+    let assigned = match sql.split_once(" ON DUPLICATE KEY UPDATE ") {
+        Some((_, assigned)) => Some(assigned),
+        None => sql.split_once(" SET ").filter(|_| sql.starts_with("UPDATE")).map(|(_, assigned)| assigned),
+    };
+    let assigned = assigned.and_then(|assigned| assigned.split(" WHERE ").next()).unwrap_or_default();
+    assigned.split(", ").any(|one| one.starts_with("id = ") || one.contains(".id = "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COUNTS: &str = "CREATE TABLE t1 (id INT AUTO_INCREMENT, c1 INT, PRIMARY KEY (id))";
+
+    fn forgets(definition: &str, change: &str, then: &str) -> bool {
+        let mut forgotten = Forgotten::default();
+        for sql in [definition, change, then] {
+            forgotten.ended(sql);
+        }
+        forgotten.number()
+    }
+
+    #[test]
+    fn a_number_is_forgotten_that_was_assigned_among_partitions_before_the_table_is_opened_anew() {
+        let parted = format!("{COUNTS} PARTITION BY KEY (id) PARTITIONS 4");
+        let rename = "RENAME TABLE t1 TO t2";
+        assert!(forgets(&parted, "UPDATE t1 SET c1 = 1, id = 24 WHERE id = 9", rename));
+        assert!(forgets(&parted, "INSERT INTO t1 VALUES (9, 1) ON DUPLICATE KEY UPDATE id = id + 15", rename));
+        assert!(!forgets(&parted, "UPDATE t1 SET c1 = 1 WHERE id = 9", rename));
+        assert!(!forgets(&parted, "INSERT INTO t1 VALUES (9, 1)", rename));
+        assert!(!forgets(&parted, "UPDATE t1 SET id = 24", "SELECT * FROM t1"));
+        assert!(!forgets(COUNTS, "UPDATE t1 SET id = 24", rename));
+    }
+
+    #[test]
+    fn the_row_of_a_sequence_is_forgotten_by_a_crash() {
+        let read = Statement { session: 0, sql: "SELECT * FROM s5".into(), ordered: false };
+        let mut forgotten = Forgotten::default();
+        assert!(!forgotten.sequence(&read));
+        forgotten.killed();
+        assert!(forgotten.sequence(&read));
+        assert!(!forgotten.sequence(&Statement { sql: "SELECT * FROM t5".into(), ..read }));
+    }
+}
