@@ -260,12 +260,29 @@ bool ha_holdfast::can_convert_nocopy(const Field &field, const Column_definition
     !field.vcol_info && !altered.vcol_info;
 }
 
-/* Whether the number for the next row is that or less: then a larger one is all that there is to AUTO_INCREMENT = n. */
+/* Whether AUTO_INCREMENT = n needs no copy: a number that is not lower is taken as it is, a lower one is compared with the
+   largest that an index has. */
 bool ha_holdfast::can_set_auto_increment(ulonglong value) const
 {
   uint64_t next= 0;
   return name.find("#P#") == std::string::npos && table->found_next_number_field &&
-    hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next) == HF_OK && value >= next;
+    (!table->s->next_number_keypart ||
+     (hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next) == HF_OK && value >= next));
+}
+
+/* The number that the next row gets: `value`, or the one behind the largest that there is. Nobody else uses the table. */
+int ha_holdfast::set_auto_increment(ulonglong value)
+{
+  uint64_t next= 0;
+  if (int error= fail(hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next)))
+    return error;
+  ulonglong behind= 1;
+  if (value < next)
+  {
+    if (int error= number_behind_all(&behind))
+      return error;
+  }
+  return reset_auto_increment(MY_MAX(value, behind));
 }
 
 /* The server itself knows which changes are of names, defaults and comments alone. Of those, two are something to the
@@ -309,7 +326,7 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
 
 bool ha_holdfast::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
 {
-  // AUTO_INCREMENT has to be compared with the values that there are; the copy does that.
+  // AUTO_INCREMENT has to be compared with the values that there are.
   bool is_same= table_changes == IS_EQUAL_YES && !(info->used_fields & HA_CREATE_USED_AUTO) &&
     !info->data_file_name && !info->index_file_name;
   return is_same ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
@@ -519,11 +536,11 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   inplace_alter_handler_ctx *alone[]= {ctx, nullptr};
   inplace_alter_handler_ctx **tables= info->group_commit_ctx ? info->group_commit_ctx : alone;
   hf_code code= HF_OK;
-  // First, because what the catalog changes has to be opened again. A number that is too high does
-  // no harm.
-  if (sets_auto_increment(info))
-    code= hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, info->create_info->auto_increment_value, 0);
-  if (code == HF_OK && makes_anew(info))
+  // First, because what the catalog changes has to be opened again. Every number that this sets is
+  // right, also if the rest fails.
+  if (sets_auto_increment(info) && alter_failed(set_auto_increment(info->create_info->auto_increment_value)))
+    return true;
+  if (makes_anew(info))
     code= replace_tables(tables, altered);
   else if (code == HF_OK && info->handler_flags & CHANGED_CATALOG)
     code= commit_tables(tables, altered, info->handler_flags);

@@ -43,6 +43,7 @@ public:
   Table_flags table_flags() const override;
   ulong index_flags(uint index, uint part, bool all_parts) const override;
   const char *index_type(uint) override { return "BTREE"; }
+  enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
   uint max_supported_record_length() const override { return HA_MAX_REC_LENGTH; }
   uint max_supported_keys() const override { return MAX_KEY; }
   uint max_supported_key_parts() const override { return MAX_REF_PARTS; }
@@ -178,6 +179,8 @@ private:
   int take_row_id();
   int take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info, holdfast::References *out);
   bool can_set_auto_increment(ulonglong value) const;
+  int set_auto_increment(ulonglong value);
+  int number_behind_all(ulonglong *out);
   bool can_make_anew(const Alter_inplace_info *info) const;
   bool alter_failed(int error);
   bool prepare_references(TABLE *altered, const Alter_inplace_info *info, holdfast::Altered *ctx);

@@ -336,21 +336,27 @@ int ha_holdfast::keep_numbers(std::unique_lock<std::mutex> *kept)
   return 0;
 }
 
+/* The number behind a row's; 1 if the row's is not one that the engine gives. */
+static ulonglong number_behind(Field &field)
+{
+  ulonglong last= field.get_max_int_value();
+  // Of a number with a fraction that is no integer the server would say that it overflows.
+  if (field.result_type() == REAL_RESULT && field.val_real() > (double) last)
+    return 1;
+  longlong value= field.val_int();
+  if ((value <= 0 && !(field.flags & UNSIGNED_FLAG)) || (ulonglong) value > last)
+    return 1;
+  // Behind the last number there is none: then the next insert fails.
+  return (ulonglong) value == ULONGLONG_MAX ? ULONGLONG_MAX : (ulonglong) value + 1;
+}
+
 /* The row's number counts, given by the user or the engine, if the column can count on from it. */
 int ha_holdfast::note_auto_increment()
 {
   Field *field= table->found_next_number_field;
   if (!field)
     return 0;
-  ulonglong last= field->get_max_int_value();
-  // Of a number with a fraction that is no integer the server would say that it overflows.
-  if (field->result_type() == REAL_RESULT && field->val_real() > (double) last)
-    return 0;
-  longlong value= field->val_int();
-  if ((value <= 0 && !(field->flags & UNSIGNED_FLAG)) || (ulonglong) value > last)
-    return 0;
-  // Behind the last number there is none: then the next insert fails.
-  ulonglong next= (ulonglong) value == ULONGLONG_MAX ? ULONGLONG_MAX : (ulonglong) value + 1;
+  ulonglong next= number_behind(*field);
   uint64_t known= 0;
   hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &known);
   if (next <= known)
@@ -358,7 +364,7 @@ int ha_holdfast::note_auto_increment()
   std::unique_lock<std::mutex> kept;
   if (int error= keep_numbers(&kept))
     return error;
-  return fail(hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, next, numbers_ahead(next, last)));
+  return fail(hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, next, numbers_ahead(next, field->get_max_int_value())));
 }
 
 void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
@@ -387,6 +393,24 @@ void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulon
   if ((numbers_error= fail(hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, behind, numbers_ahead(behind, last)))))
     *first= ULONGLONG_MAX;
   *reserved= rows_to_count;
+}
+
+/* The number behind the largest of a column that an index begins with; 1 if there is none. */
+int ha_holdfast::number_behind_all(ulonglong *out)
+{
+  uint no= table->s->next_number_index;
+  DBUG_ASSERT(!table->s->next_number_keypart);
+  MY_BITMAP *columns= tmp_use_all_columns(table, &table->read_set);
+  int error= ha_index_init(no, true);
+  if (!error)
+  {
+    bool descends= table->key_info[no].key_part[0].key_part_flag & HA_REVERSE_SORT;
+    error= descends ? ha_index_first(table->record[0]) : ha_index_last(table->record[0]);
+    ha_index_end();
+  }
+  *out= error ? 1 : number_behind(*table->found_next_number_field);
+  tmp_restore_column_map(&table->read_set, columns);
+  return error == HA_ERR_END_OF_FILE ? 0 : error;
 }
 
 int ha_holdfast::reset_auto_increment(ulonglong value)
