@@ -270,7 +270,7 @@ bool ha_holdfast::can_set_auto_increment(ulonglong value) const
      (hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next) == HF_OK && value >= next));
 }
 
-/* The number that the next row gets: `value`, or the one behind the largest that there is. Nobody else uses the table. */
+/* The number that the next row gets: `value`, or the one behind the largest that there is. No other session uses the table. */
 int ha_holdfast::set_auto_increment(ulonglong value)
 {
   uint64_t next= 0;
