@@ -212,7 +212,8 @@ private:
   int check_followers(THD *thd);
   int find_links();
   int refused_for(const holdfast::Reference &reference, int error);
-  int find_linked(const holdfast::Link &link, const holdfast::Bytes &key, hf_lock lock, bool *found);
+  int find_linked(const holdfast::Link &link, const holdfast::Bytes &key, hf_lock lock, const holdfast::Bytes *early, bool *found);
+  bool get_early_entry(const holdfast::Link &link, holdfast::Bytes *entry) const;
   int check_links(const uchar *before, const uchar *after, uint last);
   int check_links_after(int error, const uchar *before, const uchar *after);
   int check_other_parents(uint key_no, const uchar *record);
@@ -221,7 +222,7 @@ private:
   int encode_linked(const holdfast::Link &link, const uchar *record, holdfast::Bytes *key);
   int act_on_children(const holdfast::Link &link, const uchar *before, const uchar *after);
   int keep_for_children(const holdfast::Link &link, const holdfast::Bytes &key);
-  int change_children(const holdfast::Link &link, const holdfast::Bytes &key, const uchar *after);
+  int change_children(const holdfast::Link &link, const holdfast::Bytes &key, const uchar *before, const uchar *after);
   int collect_rows(uint index, const holdfast::Bytes &key, std::vector<holdfast::Bytes> *rows);
   int follow(const holdfast::Link &link, const holdfast::Bytes &key, TABLE *parent);
   bool is_under(uint key_no, const holdfast::Bytes &key);

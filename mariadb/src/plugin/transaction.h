@@ -19,9 +19,21 @@
 
 #include <memory>
 
+class ha_holdfast;
+
 namespace holdfast {
 
+struct Link;
 struct Numbers;
+
+/* A row was changed or deleted, and what refers to it follows. */
+struct Action
+{
+  const void *updated;          // the table whose row an UPDATE changes, null for a DELETE
+  const ha_holdfast *parent;    // has the row
+  const Link *link;
+  const uchar *before, *after;  // records of the row; no `after` for a DELETE
+};
 
 class Connection
 {
@@ -63,8 +75,8 @@ public:
 
   hf_transaction *transaction= nullptr;
 
-  /* The actions of FOREIGN KEYs that are under way, one below the other: the table whose row an UPDATE changes, null for a DELETE. */
-  std::vector<const void *> chain;
+  /* The actions of FOREIGN KEYs that are under way, one below the other. */
+  std::vector<Action> chain;
 
   /* The key, by the server's number, that a row was last refused for. The server may ask another handler of the table about it: that of another
      partition. */

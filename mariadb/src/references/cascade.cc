@@ -13,6 +13,9 @@
    in the table itself are looked for when all entries are written, since a row may refer to itself; UPDATE looks at all references then. Where a
    reference waits for the entries, a duplicate in one of them is told only if no reference of that key or of one before it has an error.
 
+   As with InnoDB, the row that children follow has no new entry yet, in the index whose reference they follow and in later ones: another
+   reference of theirs to the new value does not find it.
+
    Children that follow are changed by the handler of their own table, which the server has opened for the statement; the chain goes down
    through `change_row` and `delete_row`. Nothing is told to triggers or to the binary log: a replica's engine does the same. */
 
@@ -103,11 +106,11 @@ private:
 class In_chain
 {
 public:
-  In_chain(Connection *connection, const Share *updated) : chain(connection->chain) { chain.push_back(updated); }
+  In_chain(Connection *connection, const Action &action) : chain(connection->chain) { chain.push_back(action); }
   ~In_chain() { chain.pop_back(); }
 
 private:
-  std::vector<const void *> &chain;
+  std::vector<Action> &chain;
 };
 
 /* While it lives, values that do not fit are no news. */
@@ -205,11 +208,35 @@ bool ha_holdfast::get_foreign_dup_key(char *child, uint child_size, char *key, u
   return true;
 }
 
-/* Whether the table at the other end has an entry for `key`. */
-int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, bool *found)
+/* The entry that a row has got in an index of its table while its children follow, and does not have yet for them. False if there is none. */
+bool ha_holdfast::get_early_entry(const Link &link, Bytes *entry) const
+{
+  const auto &chain= connection->chain;
+  for (const Action &action : chain)
+  {
+    const ha_holdfast *parent= action.parent;
+    bool is_followed= &action == &chain.back() && action.link->reference.name == link.reference.name;
+    if (!action.after || parent->name != link.other || is_followed || link.key_no < action.link->own_key_no)
+      continue;
+    const Index_key &key= parent->share->keys[link.key_no];
+    if (key.is_same(parent->table, action.before, action.after))
+      continue;
+    entry->clear();
+    if (link.index != 0)
+      key.encode_record(parent->table, action.after, entry);
+    entry->insert(entry->end(), parent->new_row_key.begin(), parent->new_row_key.end());
+    return true;
+  }
+  return false;
+}
+
+/* Whether the table at the other end has an entry for `key` beside `early`, which may be null. */
+int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, const Bytes *early, bool *found)
 {
   hf_code code;
-  if (link.is_row_key)
+  if (link.is_row_key && early && key == *early)
+    code= HF_NOT_FOUND;
+  else if (link.is_row_key)
   {
     if (!linked_row && (code= hf_buffer_new(&linked_row)) != HF_OK)
       return fail(code);
@@ -220,8 +247,11 @@ int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, b
     Entries entries;
     hf_slice entry, value;
     code= entries.seek(transaction(), link, key, lock);
-    if (code == HF_OK)
-      code= entries.next(&entry, &value);
+    do
+    {
+      if (code == HF_OK)
+        code= entries.next(&entry, &value);
+    } while (code == HF_OK && early && entry.len == early->size() && !memcmp(entry.data, early->data(), entry.len));
   }
   *found= code == HF_OK;
   return code == HF_NOT_FOUND ? 0 : fail(code);
@@ -304,10 +334,11 @@ int ha_holdfast::check_parent(const Link &link, const uchar *before, const uchar
   bool found= false;
   if (link.is_usable() && link.key.has_counterpart(table, after))
   {
-    Bytes key;
+    Bytes key, early;
     if (int error= encode_linked(link, after, &key))
       return error;
-    if (int error= find_linked(link, key, is_copy ? HF_LOCK_NONE : HF_LOCK_LINKED_SHARED, &found))
+    const Bytes *beside= get_early_entry(link, &early) ? &early : nullptr;
+    if (int error= find_linked(link, key, is_copy ? HF_LOCK_NONE : HF_LOCK_LINKED_SHARED, beside, &found))
       return error;
   }
   return found ? 0 : refused_for(link.reference, HA_ERR_NO_REFERENCED_ROW);
@@ -341,18 +372,18 @@ int ha_holdfast::act_on_children(const Link &link, const uchar *before, const uc
   // Other bytes that compare alike are the same parent.
   if (key == new_key && action != FK_OPTION_CASCADE)
     return 0;
-  return follows(action) ? change_children(link, key, after) : keep_for_children(link, key);
+  return follows(action) ? change_children(link, key, before, after) : keep_for_children(link, key);
 }
 
 int ha_holdfast::keep_for_children(const Link &link, const Bytes &key)
 {
   bool found;
-  int error= find_linked(link, key, HF_LOCK_LINKED_SHARED, &found);
+  int error= find_linked(link, key, HF_LOCK_LINKED_SHARED, nullptr, &found);
   return !error && found ? refused_for(link.reference, HA_ERR_ROW_IS_REFERENCED) : error;
 }
 
 /* Has the handler of the child's table do what the reference says. */
-int ha_holdfast::change_children(const Link &link, const Bytes &key, const uchar *after)
+int ha_holdfast::change_children(const Link &link, const Bytes &key, const uchar *before, const uchar *after)
 {
   TABLE *child= follower_of(ha_thd(), link.other);
   // A statement that the server did not prepare for this cannot change children.
@@ -367,9 +398,10 @@ int ha_holdfast::change_children(const Link &link, const Bytes &key, const uchar
   bool is_update= after || link.reference.on_delete == FK_OPTION_SET_NULL;
   // As with InnoDB, an update does not come back to a table that it has come from: it might not
   // end.
-  In_chain chain(connection, after ? share : nullptr);
+  In_chain chain(connection, {after ? share : nullptr, this, &link, before, after});
   const auto &above= connection->chain;
-  if (is_update && std::find(above.begin(), above.end(), follower->share) != above.end())
+  auto has_updated= [&](const Action &action) { return action.updated == follower->share; };
+  if (is_update && std::any_of(above.begin(), above.end(), has_updated))
     return keep_for_children(link, key);
   int error= follower->follow(link, key, after ? table : nullptr);
   if (error == HA_ERR_FOUND_DUPP_KEY)
