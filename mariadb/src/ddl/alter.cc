@@ -297,9 +297,16 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
   uint used= info->create_info->used_fields;
   if (sets_auto_increment(info) && can_set_auto_increment(info->create_info->auto_increment_value))
     info->create_info->used_fields&= ~HA_CREATE_USED_AUTO;
+  // The server knows no change in place of a table with system versioning, whose history is rows
+  // like others to the engine.
+  TABLE_SHARE *becomes= altered->s;
+  const auto versioned= becomes->versioned;
+  if (table->s->versioned == versioned)
+    becomes->versioned= VERS_UNDEFINED;
   info->handler_flags= all & ~(CHANGED_CATALOG | NOTHING_STORED);
   enum_alter_inplace_result result= handler::check_if_supported_inplace_alter(altered, info);
   info->handler_flags= all;
+  becomes->versioned= versioned;
   info->create_info->used_fields= used;
   if (all & ALTER_STORED_COLUMN_TYPE)
     info->unsupported_reason= my_get_err_msg(ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
