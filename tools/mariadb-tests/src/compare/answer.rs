@@ -107,11 +107,32 @@ fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// The text with `$ENGINE` for the names of both engines, which are those of their schemas, too.
+/// The text with `$ENGINE` for the names of both engines, which are those of their schemas, too,
+/// and without the numbers of process and connection in the name of a table that an ALTER makes.
 fn masked(text: &str) -> String {
     let mut masked = text.to_owned();
     for name in ["HOLDFAST", "Holdfast", "holdfast", "InnoDB", "INNODB", "innodb"] {
         masked = masked.replace(name, "$ENGINE");
     }
-    masked
+    let is_of_number = |c: char| c.is_ascii_hexdigit() || c == '-';
+    let mut parts = masked.split(IN_PASSING);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| text + IN_PASSING + part.trim_start_matches(is_of_number))
+}
+
+/// How names of tables begin that an ALTER makes.
+const IN_PASSING: &str = "#sql-alter-";
+
+#[cfg(test)]
+mod tests {
+    use super::masked;
+
+    #[test]
+    fn what_names_an_engine_or_a_connection_is_masked() {
+        let text =
+            |schema, number| format!("rename './{schema}/#sql-alter-35dd-{number}' to './{schema}/t1' (errno: 150)");
+        assert_eq!(masked(&text("holdfast", "5")), masked(&text("innodb", "1f")));
+        assert_eq!(masked("fast #sql-alter-1-2"), "fast #sql-alter-");
+        assert_ne!(masked("t1"), masked("t2"));
+    }
 }

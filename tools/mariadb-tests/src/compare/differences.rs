@@ -48,6 +48,14 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if alters && codes == [1452, 1062] {
         return same("a copy looks at unique keys after foreign keys");
     }
+    if alters && matches!(codes, [1834, 1062] | [1062, 1834]) {
+        return same("a copy says of a key that is there twice in a parent that no row of it can go");
+    }
+    if alters && sql.contains("DROP ") && matches!(codes, [1005 | 1025, 1553] | [1553, 1005 | 1025]) {
+        return same(
+            "a copy says of an index that goes that a FOREIGN KEY cannot be, a change in place that it is needed",
+        );
+    }
     let converts = |at: usize| CONVERSIONS.contains(&codes[at]) && codes[1 - at] == 1062;
     if alters && (converts(0) || converts(1)) {
         return same("whether an ALTER comes first to a value that does not fit or to a key that is there twice");
@@ -70,9 +78,11 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     None
 }
 
-/// Whether the statement asks for values of a sequence, or for its row.
+/// Whether the statement asks for values of a sequence, for its row, or for its kind of table.
 fn is_of_sequence(sql: &str) -> bool {
-    ["NEXTVAL(", "SETVAL(", "LASTVAL(", "ALTER SEQUENCE", "SELECT * FROM s"].iter().any(|words| sql.contains(words))
+    const WORDS: [&str; 6] =
+        ["NEXTVAL(", "SETVAL(", "LASTVAL(", "ALTER SEQUENCE", "SELECT * FROM s", "FROM information_schema.tables"];
+    WORDS.iter().any(|words| sql.contains(words))
 }
 
 /// Whether both have done it, and one says how many rows it has copied.
@@ -253,5 +263,17 @@ mod tests {
             assert!(known("INSERT INTO t VALUES (1)", ours, theirs).is_none());
         }
         assert!(known("ALTER TABLE t MODIFY c INT", &refused(1118, "Row size too large"), &key).is_none());
+    }
+
+    #[test]
+    fn a_copy_may_refuse_with_another_error_what_a_change_in_place_refuses() {
+        let [needed, cannot, parent, twice] = [1553, 1005, 1834, 1062].map(|code| refused(code, "no"));
+        let drops = "ALTER TABLE t MODIFY c INT, DROP KEY k";
+        assert!(known(drops, &cannot, &needed).is_some_and(|known| !known.parts));
+        assert!(known("ALTER TABLE t MODIFY c INT", &cannot, &needed).is_none());
+        assert!(known(drops, &cannot, &twice).is_none());
+        let adds = "ALTER TABLE t ADD UNIQUE KEY k (c), ADD COLUMN d INT";
+        assert!(known(adds, &parent, &twice).is_some_and(|known| !known.parts));
+        assert!(known("DELETE FROM t", &parent, &twice).is_none());
     }
 }

@@ -8,6 +8,7 @@
 
 mod answer;
 mod differences;
+mod evidence;
 mod forgotten;
 mod generate;
 mod judge;

@@ -10,6 +10,7 @@ use holdfast_server::Server;
 use super::super::pairs::Engine;
 use super::answer::Answer;
 use super::differences;
+use super::evidence;
 use super::judge::{Class, Difference, judge};
 use super::meaning::Meanings;
 use super::script::{Statement, Step, schema};
@@ -211,7 +212,9 @@ impl Play<'_, '_, '_> {
         if let Some(reason) = differences::of_snapshot(&meant.sql, [ours.code(), theirs.code()], &mut self.sides) {
             return self.part(reason);
         }
-        match differences::known(&meant.sql, ours, theirs) {
+        let known = differences::known(&meant.sql, ours, theirs)
+            .or_else(|| evidence::of_tables(&meant.sql, ours, theirs, &mut self.sides));
+        match known {
             Some(known) if known.parts => self.part(known.reason),
             Some(_) => Ok(Ending::Same),
             None => Ok(self.differ(&statement.sql, class, &shown.0, &shown.1)),

@@ -131,6 +131,8 @@ fn clause(schema: &mut Schema, table: &mut Table, before: &[String], rng: &mut R
 /// Another type, NULL or not, another place.
 fn modify(table: &mut Table, at: usize, rng: &mut Rng) -> Option<String> {
     let place = place(table, rng);
+    let begins_primary =
+        table.primary.iter().any(|part| part.prefix.is_some() && part.column == table.columns[at].name);
     let column = &mut table.columns[at];
     if column.generated.is_some() || place.ends_with(&column.name) {
         return None;
@@ -138,7 +140,7 @@ fn modify(table: &mut Table, at: usize, rng: &mut Rng) -> Option<String> {
     match &mut column.kind {
         Kind::VarChar(n, _) | Kind::VarBinary(n) => *n += rng.below(300),
         Kind::Int { name, bits, .. } if *bits < 64 && rng.chance(50) => (*name, *bits) = ("BIGINT", 64),
-        kind if rng.chance(30) => {
+        kind if rng.chance(30) && !begins_primary => {
             *kind = Kind::any(rng);
             column.default.clear();
             column.counts = false;

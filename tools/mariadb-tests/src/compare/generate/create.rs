@@ -154,14 +154,14 @@ fn primary_key(table: &mut Table, rng: &mut Rng) {
         table.primary = vec![id];
         if rng.chance(10) && !table.partitioned {
             let column = rng.one_of(&table.columns[1..]).clone();
-            if column.generated.is_none() {
-                table.primary.push(part(&column, 40, rng));
+            let part = part(&column, 40, rng);
+            if can_be_primary(table, &part) {
+                table.primary.push(part);
             }
         }
     } else if rng.chance(75) {
         let chosen = some_parts(table, 3, rng);
-        let plain = |part: &Part| table.named(&part.column).is_some_and(|column| column.generated.is_none());
-        if chosen.iter().all(plain) {
+        if chosen.iter().all(|part| can_be_primary(table, part)) {
             table.primary = chosen;
         }
     }
@@ -173,6 +173,12 @@ fn primary_key(table: &mut Table, rng: &mut Rng) {
             }
         }
     }
+}
+
+fn can_be_primary(table: &Table, part: &Part) -> bool {
+    let can_be =
+        |column: &Column| column.generated.is_none() && !(part.prefix.is_some() && column.kind.has_expansions());
+    table.named(&part.column).is_some_and(can_be)
 }
 
 /// A key for a table.

@@ -138,6 +138,16 @@ impl Kind {
         self.is_large() || matches!(self, Kind::Char(..) | Kind::VarChar(..) | Kind::Binary(_) | Kind::VarBinary(_))
     }
 
+    /// Whether texts can be equal whose beginnings are not, as sharp s and `ss` are. Where the
+    /// primary key has beginnings, InnoDB has such rows under one entry of an index with the whole
+    /// text, and ends the server when it finds that entry in use.
+    pub fn has_expansions(&self) -> bool {
+        let (Kind::Char(_, (_, name)) | Kind::VarChar(_, (_, name)) | Kind::Text(_, (_, name))) = self else {
+            return false;
+        };
+        ["unicode", "uca1400", "german2", "danish", "czech_ci"].iter().any(|part| name.contains(part))
+    }
+
     /// How many characters or bytes it may have.
     pub fn length(&self) -> u64 {
         match self {

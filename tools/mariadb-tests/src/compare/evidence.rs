@@ -1,0 +1,126 @@
+//! Known differences that follow from what the tables are like: both engines are asked.
+
+use super::answer::{Answer, Outcome};
+use super::differences::Known;
+use super::script::schema;
+use super::sessions::Side;
+
+/// Whether what there is in the tables lets the engines answer differently.
+pub fn of_tables(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
+    of_keys(sql, ours, theirs, &mut sides[1]).or_else(|| of_orphans(sql, ours, theirs, sides))
+}
+
+/// A row that is there twice by several keys, of which InnoDB looks at another one first.
+fn of_keys(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut Side) -> Option<Known> {
+    let changes_what_is_there = sql.contains("ON DUPLICATE KEY UPDATE") || sql.starts_with("REPLACE");
+    let only_names = [ours, theirs].into_iter().all(says_duplicate) && without_keys(ours) == without_keys(theirs);
+    if !(changes_what_is_there || only_names) || !looks_at_keys_in_another_order(sql, innodb) {
+        return None;
+    }
+    let reason = "InnoDB looks at unique keys in the order in which they came to the table";
+    Some(Known { reason, parts: !only_names })
+}
+
+fn says_duplicate(answer: &Answer) -> bool {
+    answer.code() == 1062 || answer.warnings.iter().any(|warning| warning.contains(" 1062: "))
+}
+
+/// The answer without the keys that it names, and their values.
+fn without_keys(answer: &Answer) -> Answer {
+    let masked = |text: &String| match text.split_once("Duplicate entry ") {
+        Some((before, _)) => before.to_owned(),
+        None => text.clone(),
+    };
+    let outcome = match &answer.outcome {
+        Outcome::Refused(1062, text) => Outcome::Refused(1062, masked(text)),
+        other => other.clone(),
+    };
+    Answer { outcome, warnings: answer.warnings.iter().map(masked).collect() }
+}
+
+/// Whether InnoDB has the unique keys of a table of the statement in another order than its
+/// definition.
+fn looks_at_keys_in_another_order(sql: &str, innodb: &mut Side) -> bool {
+    let schema = schema(innodb.engine);
+    let defined = rows(innodb.look(&format!(
+        "SELECT table_name, index_name FROM information_schema.statistics \
+         WHERE table_schema = '{schema}' AND non_unique = 0 AND seq_in_index = 1"
+    )));
+    let kept = rows(innodb.look(&format!(
+        "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(t.name, '/', -1), '#', 1), i.name \
+         FROM information_schema.innodb_sys_tables t JOIN information_schema.innodb_sys_indexes i USING (table_id) \
+         WHERE t.name LIKE '{schema}/%' ORDER BY t.name, i.index_id"
+    )));
+    kept.chunk_by(|a, b| a[0] == b[0]).filter(|keys| sql.contains(&keys[0][0])).any(|keys| {
+        let of_definition: Vec<_> = defined.iter().filter(|key| key[0] == keys[0][0]).collect();
+        let unique: Vec<_> = keys.iter().filter(|key| of_definition.contains(key)).collect();
+        // A partitioned table has the keys once in each partition.
+        unique.iter().zip(&of_definition).any(|(kept, defined)| *kept != *defined)
+    })
+}
+
+/// A row that refers to nothing was there before, and is changed in columns that refer to nothing.
+fn of_orphans(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
+    let Outcome::Refused(1452, text) = &theirs.outcome else { return None };
+    if !ours.is_success() || (sql.starts_with("INSERT") && !sql.contains("ON DUPLICATE KEY UPDATE")) {
+        return None;
+    }
+    let [child, column, parent, to] = reference(text)?;
+    let [ours, theirs] = sides.each_mut().map(|side| {
+        let schema = schema(side.engine);
+        rows(side.look(&format!(
+            "SELECT c.{column} FROM {schema}.{child} c WHERE c.{column} IS NOT NULL \
+             AND NOT EXISTS (SELECT * FROM {schema}.{parent} p WHERE p.{to} = c.{column}) ORDER BY c.{column}"
+        )))
+    });
+    let reason = "a row that refers to nothing is not looked at again while it refers to the same";
+    (!ours.is_empty() && ours == theirs).then_some(Known { reason, parts: true })
+}
+
+/// Child, column, parent and its column, of a key over one column that an error names.
+fn reference(text: &str) -> Option<[&str; 4]> {
+    let (_, rest) = text.split_once("fails (`$ENGINE`.`")?;
+    let (child, rest) = rest.split_once("`, CONSTRAINT")?;
+    let (_, rest) = rest.split_once("FOREIGN KEY (`")?;
+    let (column, rest) = rest.split_once("`) REFERENCES `")?;
+    let (parent, rest) = rest.split_once("` (`")?;
+    let (to, _) = rest.split_once("`)")?;
+    Some([child, column, parent, to])
+}
+
+fn rows(answer: Answer) -> Vec<Vec<String>> {
+    match answer.outcome {
+        Outcome::Rows(rows) => rows,
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn warned(warnings: &[&str]) -> Answer {
+        Answer {
+            outcome: Outcome::Done(1, String::new()),
+            warnings: warnings.iter().copied().map(String::from).collect(),
+        }
+    }
+
+    #[test]
+    fn answers_that_name_other_keys_are_alike_without_them_and_no_others() {
+        let [a, b] =
+            ["Warning 1062: Duplicate entry 'a' for key 'k8'", "Warning 1062: Duplicate entry '5' for key 'k9'"];
+        assert!(says_duplicate(&warned(&[a])) && !says_duplicate(&warned(&["Warning 1364: no default"])));
+        assert_eq!(without_keys(&warned(&[a])), without_keys(&warned(&[b])));
+        assert_ne!(without_keys(&warned(&[a])), without_keys(&warned(&[])));
+        assert_ne!(without_keys(&warned(&[a])), without_keys(&warned(&["Warning 1364: no default"])));
+    }
+
+    #[test]
+    fn an_error_names_what_a_row_refers_to() {
+        let text = "Cannot add or update a child row: a foreign key constraint fails (`$ENGINE`.`t8`, \
+                    CONSTRAINT `f7` FOREIGN KEY (`c2`) REFERENCES `t1` (`id`) ON DELETE CASCADE)";
+        assert_eq!(reference(text), Some(["t8", "c2", "t1", "id"]));
+        assert_eq!(reference("Duplicate entry '1' for key 'k1'"), None);
+    }
+}
