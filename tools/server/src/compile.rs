@@ -66,7 +66,14 @@ const SANITIZED: [&str; 7] = [
 /// A fault that is planted in the shim, to test whether a check of the server finds it.
 #[derive(Clone, Copy, Debug)]
 pub struct Plant {
-    /// The name of the file of the shim that gets it.
+    /// What is changed for that, each in a file of its own.
+    pub edits: &'static [Edit],
+}
+
+/// A change of a file of the shim.
+#[derive(Clone, Copy, Debug)]
+pub struct Edit {
+    /// The name of the file.
     pub file: &'static str,
     /// What stands there, once.
     pub sound: &'static str,
@@ -79,25 +86,32 @@ pub fn planted_plugin(cache: &Cache, version: &str, profile: Profile, plant: Pla
     let engine = engine_library(profile)?;
     let mut objects = objects(cache, version, profile)?;
     let sources = sources();
-    let original = files(&sources, "cc")?.into_iter().find(|file| file.ends_with(plant.file));
-    let original = original.with_context(|| format!("the shim has no file {}", plant.file))?;
-    let text = fs::read_to_string(&original)?;
-    if text.matches(plant.sound).count() != 1 {
-        bail!("{} does not have once what the planted fault replaces: {}", plant.file, plant.sound);
-    }
+    let headers = Headers::precompile(cache, version, profile, newest_header(&sources)?)?;
     let build = cache.path(profile.build_dir()).join("planted");
     fs::create_dir_all(&build)?;
-    let (source, object) = (build.join(plant.file), build.join(plant.file).with_extension("o"));
-    fs::write(&source, text.replace(plant.sound, plant.faulty))?;
-    let newest_header = newest_header(&sources)?;
-    let headers = Headers::precompile(cache, version, profile, newest_header)?;
-    let beside = original.parent().context("a file is in a folder")?;
-    compile(headers.command().arg("-iquote").arg(beside).arg("-c").arg(&source), &object)?;
-    objects.retain(|other| other.file_name() != object.file_name());
-    objects.push(object);
+    for edit in plant.edits {
+        let object = compile_edited(&sources, &headers, &build, *edit)?;
+        objects.retain(|other| other.file_name() != object.file_name());
+        objects.push(object);
+    }
     let linked = build.join("planted.so");
     link(cache, profile, &objects, &engine, &linked)?;
     install(cache, &linked).map(drop)
+}
+
+/// Compiles a file of the shim with a change into the folder `build`.
+fn compile_edited(sources: &Path, headers: &Headers, build: &Path, edit: Edit) -> anyhow::Result<PathBuf> {
+    let original = files(sources, "cc")?.into_iter().find(|file| file.ends_with(edit.file));
+    let original = original.with_context(|| format!("the shim has no file {}", edit.file))?;
+    let text = fs::read_to_string(&original)?;
+    if text.matches(edit.sound).count() != 1 {
+        bail!("{} does not have once what the planted fault replaces: {}", edit.file, edit.sound);
+    }
+    let (source, object) = (build.join(edit.file), build.join(edit.file).with_extension("o"));
+    fs::write(&source, text.replace(edit.sound, edit.faulty))?;
+    let beside = original.parent().context("a file is in a folder")?;
+    compile(headers.command().arg("-iquote").arg(beside).arg("-c").arg(&source), &object)?;
+    Ok(object)
 }
 
 /// Builds the plugin and puts it into the plugin folder of the private servers.

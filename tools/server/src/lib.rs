@@ -32,7 +32,7 @@ pub mod statistics;
 use std::path::PathBuf;
 
 pub use cache::Cache;
-pub use compile::{Plant, Profile};
+pub use compile::{Edit, Plant, Profile};
 pub use release::{Release, ReleasedServer};
 pub use server::Server;
 

@@ -5,7 +5,7 @@ use super::forgotten::Forgotten;
 use super::judge::{Class, without_row_number};
 use super::meaning::Meanings;
 use super::script::Statement;
-use super::sessions::Side;
+use super::sessions::{Lock, Side};
 
 /// A difference that is no fault of this engine.
 pub struct Known {
@@ -178,7 +178,64 @@ pub fn of_waits(session: usize, meanings: &Meanings, [holdfast, innodb]: &mut [S
     if meanings.others_lock_by_handler(session) {
         return Some("HANDLER locks what it reads at SERIALIZABLE; InnoDB lets it lock in tables with partitions only");
     }
+    let locks = holdfast.blocking_locks(session);
+    if !locks.is_empty() && locks.iter().all(|lock| is_of_absent_row(lock, [holdfast, innodb])) {
+        return Some("the key of a row that is looked for and not there is locked as a row is, with InnoDB as a gap");
+    }
+    if !locks.is_empty() && locks.iter().all(|lock| comes_from_prefix(lock, meanings, holdfast)) {
+        return Some("an index of the beginning of a column leads to the row; InnoDB reads a short value without it");
+    }
     plans_differ(meanings, holdfast, innodb).then_some("other plans lock other rows")
+}
+
+/// Whether the lock is of a primary key, one integer, for which neither engine has a row.
+fn is_of_absent_row(lock: &Lock, sides: [&mut Side; 2]) -> bool {
+    let Some(key) = integer(lock) else { return false };
+    sides.into_iter().all(|side| {
+        let (schema, table) = (super::script::schema(side.engine), &lock.table);
+        let column = format!(
+            "SELECT MIN(column_name) FROM information_schema.statistics WHERE table_schema = '{schema}' AND \
+             table_name = '{table}' AND index_name = 'PRIMARY' HAVING COUNT(*) = 1"
+        );
+        let Some(column) = first_value(side, &column) else { return false };
+        first_value(side, &format!("SELECT COUNT(*) FROM {schema}.{table} WHERE {column} = {key}")).as_deref()
+            == Some("0")
+    })
+}
+
+/// The INT that is the primary key of a locked row.
+fn integer(lock: &Lock) -> Option<i32> {
+    let digits = Some(lock.data.as_str()).filter(|data| data.len() == 8 && lock.index == "PRIMARY")?;
+    let bits = u32::from_str_radix(digits, 16).ok()? ^ 0x8000_0000;
+    Some(i32::from_ne_bytes(bits.to_ne_bytes()))
+}
+
+/// Whether a read for sharing may have come to the row by an index alone which has only the
+/// beginning of a column.
+fn comes_from_prefix(lock: &Lock, meanings: &Meanings, holdfast: &mut Side) -> bool {
+    let (schema, table) = (super::script::schema(holdfast.engine), &lock.table);
+    let of_prefix = format!(
+        "SELECT DISTINCT index_name FROM information_schema.statistics \
+         WHERE table_schema = '{schema}' AND table_name = '{table}' AND sub_part IS NOT NULL"
+    );
+    let Outcome::Rows(keys) = holdfast.look(&of_prefix).outcome else { return false };
+    let by_prefix = |sql: &String| {
+        let by = |row: &Vec<String>| {
+            let is_alone =
+                row.get(9).is_some_and(|extra| extra.replace("Using index condition", "").contains("Using index"));
+            is_alone && row.get(5).is_some_and(|key| keys.iter().any(|name| name[0] == *key))
+        };
+        explained(holdfast, sql).iter().any(by)
+    };
+    lock.mode == "S" && lock.index == "PRIMARY" && meanings.in_transactions().any(by_prefix)
+}
+
+/// The first value that the server gives.
+fn first_value(side: &mut Side, sql: &str) -> Option<String> {
+    match side.look(sql).outcome {
+        Outcome::Rows(rows) => rows.into_iter().next()?.into_iter().next(),
+        _ => None,
+    }
 }
 
 /// Whether a snapshot is too old for a table that only one engine reads.
@@ -194,9 +251,14 @@ fn plans_differ(meanings: &Meanings, holdfast: &mut Side, innodb: &mut Side) -> 
 
 /// The ways to the rows of a statement, without estimates.
 fn plan(side: &mut Side, sql: &str) -> Vec<[Option<String>; 5]> {
+    explained(side, sql).into_iter().map(|row| [0, 2, 3, 5, 6].map(|at| row.get(at).cloned())).collect()
+}
+
+/// What EXPLAIN says of a statement.
+fn explained(side: &mut Side, sql: &str) -> Vec<Vec<String>> {
     side.look(&format!("USE {}", super::script::schema(side.engine)));
     match side.look(&format!("EXPLAIN {sql}")).outcome {
-        Outcome::Rows(rows) => rows.into_iter().map(|row| [0, 2, 3, 5, 6].map(|at| row.get(at).cloned())).collect(),
+        Outcome::Rows(rows) => rows,
         _ => Vec::new(),
     }
 }
@@ -234,6 +296,21 @@ mod tests {
         }
         let other = refused(1292, "Truncated incorrect INTEGER value: 'x'");
         assert!(known(sql, &other, &done(0)).is_none());
+    }
+
+    #[test]
+    fn a_locked_primary_key_of_one_int_says_which_row_it_is() {
+        let lock = |index: &str, data: &str| Lock {
+            mode: "S".into(),
+            table: "t".into(),
+            index: index.into(),
+            data: data.into(),
+        };
+        assert_eq!(integer(&lock("PRIMARY", "80000006")), Some(6));
+        assert_eq!(integer(&lock("PRIMARY", "7fffffff")), Some(-1));
+        for other in [lock("k", "80000006"), lock("PRIMARY", "8000000680000001"), lock("PRIMARY", "")] {
+            assert_eq!(integer(&other), None);
+        }
     }
 
     #[test]

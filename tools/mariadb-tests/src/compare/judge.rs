@@ -22,6 +22,9 @@ pub enum Class {
     Warnings,
 }
 
+/// Says that a statement is to be refused instead of waiting.
+pub const NOWAIT: &str = " NOWAIT";
+
 /// A difference that is not known.
 #[derive(Clone, Debug)]
 pub struct Difference {
@@ -30,6 +33,11 @@ pub struct Difference {
     pub question: String,
     pub ours: String,
     pub theirs: String,
+}
+
+/// Whether a statement is refused by InnoDB alone, because it would have to wait there.
+pub fn is_refused_there(sql: &str, ours: &Answer, theirs: &Answer) -> bool {
+    sql.contains(NOWAIT) && ours.is_success() && theirs.code() == 1205
 }
 
 /// What differs, and both answers as they are shown.

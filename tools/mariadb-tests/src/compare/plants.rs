@@ -1,6 +1,6 @@
 //! Faults that are planted in the shim, one at a time: the comparison has to find each.
 
-use holdfast_server::Plant;
+use holdfast_server::{Edit, Plant};
 
 /// What is planted, and in how many scenarios it is found at the latest.
 pub struct Planted {
@@ -10,58 +10,92 @@ pub struct Planted {
 }
 
 /// All of them.
-pub const ALL: [Planted; 6] = [
+pub const ALL: [Planted; 7] = [
     Planted {
         what: "an index that has only the beginning of a column is read without the row",
         within: 600,
         plant: Plant {
-            file: "ha_holdfast.cc",
-            sound: "!is_loose && !is_end_loose &&\n    !share->keys[active_index].has_only_beginning(table->read_set);",
-            faulty: "!is_loose && !is_end_loose;",
+            edits: &[Edit {
+                file: "ha_holdfast.cc",
+                sound: "!is_loose && !is_end_loose &&\n    !share->keys[active_index].has_only_beginning(table->read_set);",
+                faulty: "!is_loose && !is_end_loose;",
+            }],
         },
     },
     Planted {
         what: "a count by an index leaves out what its transaction has changed",
         within: 600,
         plant: Plant {
-            file: "ha_holdfast.cc",
-            sound: "  return fail(hf_cursor_seek(cursor, transaction(), &where));",
-            faulty: "  if (read_lock != HF_LOCK_NONE || !is_covered())\n    return fail(hf_cursor_seek(cursor, transaction(), &where));\n  \
+            edits: &[Edit {
+                file: "ha_holdfast.cc",
+                sound: "  return fail(hf_cursor_seek(cursor, transaction(), &where));",
+                faulty: "  if (read_lock != HF_LOCK_NONE || !is_covered())\n    return fail(hf_cursor_seek(cursor, transaction(), &where));\n  \
                      hf_transaction *other= nullptr;\n  hf_transaction_options options= \
                      {sizeof(options), HF_ISOLATION_READ_COMMITTED, false, false};\n  hf_begin(database, &options, &other);\n  \
                      return fail(hf_cursor_seek(cursor, other, &where));",
+            }],
         },
     },
     Planted {
         what: "an UPDATE of an AUTO_INCREMENT column does not count",
         within: 600,
         plant: Plant {
-            file: "write.cc",
-            sound: "  const Field *number= table->found_next_number_field;",
-            faulty: "  const Field *number= nullptr;",
+            edits: &[Edit {
+                file: "write.cc",
+                sound: "  const Field *number= table->found_next_number_field;",
+                faulty: "  const Field *number= nullptr;",
+            }],
         },
     },
     Planted {
         what: "an UPDATE that changes nothing counts",
         within: 100,
         plant: Plant {
-            file: "write.cc",
-            sound: "share->layout.is_same(table, before, after) ? HA_ERR_RECORD_IS_THE_SAME : change_row(before, after)",
-            faulty: "change_row(before, after)",
+            edits: &[Edit {
+                file: "write.cc",
+                sound: "share->layout.is_same(table, before, after) ? HA_ERR_RECORD_IS_THE_SAME : change_row(before, after)",
+                faulty: "change_row(before, after)",
+            }],
         },
     },
     Planted {
         what: "a row that a duplicate was refused for is not locked",
         within: 600,
         plant: Plant {
-            file: "ha_holdfast.cc",
-            sound: "  duplicate_lock= HF_LOCK_SHARED;",
-            faulty: "  duplicate_lock= HF_LOCK_NONE;",
+            edits: &[Edit {
+                file: "ha_holdfast.cc",
+                sound: "  duplicate_lock= HF_LOCK_SHARED;",
+                faulty: "  duplicate_lock= HF_LOCK_NONE;",
+            }],
         },
     },
     Planted {
         what: "a FOREIGN KEY brings a parent's NULL to a column that is NOT NULL",
         within: 1000,
-        plant: Plant { file: "foreign_keys.cc", sound: "return thd->is_strict_mode() && ", faulty: "return false && " },
+        plant: Plant {
+            edits: &[Edit {
+                file: "foreign_keys.cc",
+                sound: "return thd->is_strict_mode() && ",
+                faulty: "return false && ",
+            }],
+        },
+    },
+    Planted {
+        what: "reads at SERIALIZABLE lock nothing",
+        within: 300,
+        plant: Plant {
+            edits: &[
+                Edit {
+                    file: "ha_holdfast.cc",
+                    sound: "  else if (isolation == ISO_SERIALIZABLE && ",
+                    faulty: "  else if (false && ",
+                },
+                Edit {
+                    file: "transaction.cc",
+                    sound: "    if (options.isolation == HF_ISOLATION_SERIALIZABLE && !in_long_transaction(thd))",
+                    faulty: "    if (options.isolation == HF_ISOLATION_SERIALIZABLE)",
+                },
+            ],
+        },
     },
 ];

@@ -11,7 +11,7 @@ use super::super::pairs::Engine;
 use super::answer::Answer;
 use super::differences;
 use super::evidence;
-use super::judge::{Class, Difference, judge};
+use super::judge::{Class, Difference, is_refused_there, judge};
 use super::meaning::Meanings;
 use super::script::{Statement, Step, schema};
 use super::sessions::{Side, Stand};
@@ -166,6 +166,11 @@ impl Play<'_, '_, '_> {
         for ((session, ours), (_, theirs)) in ours.iter().zip(&theirs) {
             let statement = self.said[*session].clone().context("a session answers that was not asked")?;
             match (ours, theirs) {
+                (Stand::Answered(ours), Stand::Answered(theirs))
+                    if is_refused_there(&self.meanings.of(&statement).sql, ours, theirs) =>
+                {
+                    return self.refused_there(&statement, ours);
+                }
                 (Stand::Answered(ours), Stand::Answered(theirs)) => {
                     let ending = self.answered(&statement, ours, theirs)?;
                     if !matches!(ending, Ending::Same) {

@@ -42,6 +42,16 @@ pub struct Side {
     looked: Instant,
 }
 
+/// A lock of this engine that a session has.
+#[derive(Debug)]
+pub struct Lock {
+    pub mode: String,
+    pub table: String,
+    pub index: String,
+    /// The key of a row, in hexadecimal digits.
+    pub data: String,
+}
+
 /// How a statement stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stand {
@@ -157,6 +167,34 @@ impl Side {
         ));
         self.looked = Instant::now();
         matches!(others, Ok(Some(1u64..)))
+    }
+
+    /// Whether a session waits to use a table whose definition others keep or want to change.
+    pub fn waits_for_definition(&mut self, session: usize) -> bool {
+        let id = self.sessions[session].id;
+        let found = self.watcher.query_first::<u32, _>(format!(
+            "SELECT id FROM information_schema.processlist WHERE id = {id} AND state = 'Waiting for table metadata lock'"
+        ));
+        matches!(found, Ok(Some(_)))
+    }
+
+    /// The locks for which a session of this engine waits.
+    pub fn blocking_locks(&mut self, session: usize) -> Vec<Lock> {
+        let id = self.sessions[session].id;
+        let rows = self.watcher.query(format!(
+            "SELECT l.lock_mode, l.lock_table, l.lock_index, l.lock_data FROM information_schema.HOLDFAST_LOCK_WAITS w \
+             JOIN information_schema.HOLDFAST_TRX t ON t.trx_id = w.requesting_trx_id \
+             JOIN information_schema.HOLDFAST_LOCKS l ON l.lock_id = w.blocking_lock_id AND l.lock_status = 'GRANTED' \
+             WHERE t.trx_mysql_thread_id = {id}"
+        ));
+        let name = |table: String| table.rsplit_once(".`").map_or(String::new(), |(_, name)| name.replace('`', ""));
+        let lock = |(mode, table, index, data): (String, String, Option<String>, Option<String>)| Lock {
+            mode,
+            table: name(table),
+            index: index.unwrap_or_default(),
+            data: data.unwrap_or_default(),
+        };
+        rows.map_or(Vec::new(), |rows| rows.into_iter().map(lock).collect())
     }
 
     /// Asks beside the sessions.

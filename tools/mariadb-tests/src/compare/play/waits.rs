@@ -6,11 +6,12 @@
 //! read the rows that have refused new ones of theirs, and end. Then all of them have to have read
 //! the same as on InnoDB, the statement that has waited there has to have the answer that it has
 //! here without, and the tables have to be the same. A lock that this engine needs and does not
-//! take differs in one of these.
+//! take differs in one of these. A statement that InnoDB refuses for such a wait is looked at in
+//! the same way.
 
 use super::super::answer::{Answer, Outcome};
 use super::super::differences;
-use super::super::judge::{Class, Difference};
+use super::super::judge::{Class, Difference, NOWAIT};
 use super::super::script::{Statement, schema};
 use super::super::sessions::Stand;
 use super::{Ending, Play};
@@ -44,12 +45,41 @@ impl Play<'_, '_, '_> {
         if let Some(reason) = differences::of_definitions(&self.meanings.of(statement).sql) {
             return self.part(reason);
         }
+        if self.waits_behind_definition(statement.session, ours) {
+            return self.part("a statement comes after a change of a definition that waits: for other things there");
+        }
         match ours {
             Stand::Answered(answer) => self.waits_there(statement, answer),
             _ => match differences::of_waits(statement.session, &self.meanings, &mut self.sides) {
                 Some(reason) => self.part(reason),
                 None => Ok(self.differ(&statement.sql, Class::Waits, &ours.to_string(), &theirs.to_string())),
             },
+        }
+    }
+
+    /// Whether a statement waits for the definition of a table, and another session waits on both
+    /// engines to change one: for rows before it asks for the table, or with what it has asked for.
+    fn waits_behind_definition(&mut self, session: usize, ours: &Stand) -> bool {
+        let defines = |play: &Self, other: usize| {
+            let said = play.said[other].as_ref().filter(|_| other != session);
+            said.is_some_and(|said| differences::of_definitions(&play.meanings.of(said).sql).is_some())
+                && play.sides.iter().all(|side| side.is_pending(other))
+        };
+        let side = usize::from(matches!(ours, Stand::Answered(_)));
+        (0..self.sessions).any(|other| defines(self, other)) && self.sides[side].waits_for_definition(session)
+    }
+
+    /// Only InnoDB refuses a statement because it would have to wait. It says it again without
+    /// NOWAIT, and what comes of the wait is looked at.
+    pub(super) fn refused_there(&mut self, statement: &Statement, ours: &Answer) -> anyhow::Result<Ending> {
+        if self.free().len() < self.sessions {
+            return self.part("InnoDB lets another statement wait, and a third session waits");
+        }
+        let waiter = Statement { sql: self.meanings.of(statement).sql.replace(NOWAIT, ""), ..statement.clone() };
+        self.sides[1].say(waiter.session, &waiter.sql);
+        match self.sides[1].settle()?.as_slice() {
+            [(_, Stand::Waits)] => self.waits_there(&waiter, ours),
+            _ => Ok(self.differ(&statement.sql, Class::Codes(ours.code(), 1205), &ours.to_string(), "does not wait\n")),
         }
     }
 
