@@ -8,7 +8,7 @@ use holdfast_server::{Cache, Release};
 
 use holdfast_chores::packages::{self, Need};
 use holdfast_chores::run::{cargo, cargo_nightly, check, works};
-use holdfast_chores::{bare, bench, fuzz, guide, release, sanitizers, simulation};
+use holdfast_chores::{bare, bench, fuzz, guide, release, sanitizers, simulation, verdicts};
 use holdfast_mariadb_tests as mariadb;
 
 /// How a suite ended.
@@ -78,6 +78,7 @@ const SUITES: &[Suite] = &[
     Suite { name: "oldest-compiler", budget_minutes: 3.0, when: When::Long, job: oldest_compiler },
     Suite { name: "aarch64", budget_minutes: 5.0, when: When::Long, job: other_processor },
     Suite { name: "lab", budget_minutes: 20.0, when: When::Long, job: lab },
+    Suite { name: "lab-verdicts", budget_minutes: 85.0, when: When::Long, job: lab_verdicts },
     Suite { name: "lab-server", budget_minutes: 15.0, when: When::Long, job: lab_server },
     Suite { name: "lab-historic", budget_minutes: 8.0, when: When::Long, job: lab_historic },
     Suite { name: "lab-released", budget_minutes: 12.0, when: When::Long, job: lab_released },
@@ -479,6 +480,11 @@ fn other_processor() -> anyhow::Result<Outcome> {
 /// nothing.
 fn lab() -> anyhow::Result<Outcome> {
     passed(check(&mut cargo("run --quiet --release --package holdfast-cli -- lab all --quick --dir target/lab")))
+}
+
+/// Whether the answers of the first experiment can be believed.
+fn lab_verdicts() -> anyhow::Result<Outcome> {
+    passed(verdicts::run(20))
 }
 
 fn compare_builds() -> anyhow::Result<Outcome> {

@@ -15,3 +15,4 @@ pub mod release;
 pub mod run;
 pub mod sanitizers;
 pub mod simulation;
+pub mod verdicts;
