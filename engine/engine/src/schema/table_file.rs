@@ -178,7 +178,7 @@ impl Closed {
 impl Drop for Closed {
     fn drop(&mut self) {
         let gate = &self.0.gate;
-        if self.0.dropped.load(Ordering::Acquire) { gate.give_back() } else { gate.reopen() }
+        if self.0.is_dropped() { gate.give_back() } else { gate.reopen() }
     }
 }
 
@@ -295,6 +295,11 @@ impl TableFile {
         self.dropped.store(true, Ordering::Release);
     }
 
+    /// Whether the catalog does not have the table any more.
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.load(Ordering::Acquire)
+    }
+
     fn give_back(&self) -> Result<()> {
         let mut is_marked = true;
         if let Ok(space) = &self.space {
@@ -315,7 +320,7 @@ impl TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        if self.dropped.load(Ordering::Acquire) {
+        if self.is_dropped() {
             // A file that stays is removed by the next open: the catalog does not know it.
             let _ = self.give_back();
         }
