@@ -1,5 +1,5 @@
-//! A session drops its temporary table while it is checked, with a change that is not committed: its
-//! rollback passes over the table, and the check reports nothing of it.
+//! A session drops its temporary table while it is checked, with a change that is not committed.
+//! Its rollback passes over the table, and the check reports nothing of it.
 
 mod common;
 
