@@ -76,7 +76,7 @@ pub struct Options {
 pub fn run(cache: &Cache, suites: &[String], tests: &[String], options: &Options) -> anyhow::Result<()> {
     let table = Table::read()?;
     let farm = farm::make(cache)?;
-    let tests = chosen(cache, suites, tests, options)?;
+    let tests = chosen(cache, &table, suites, tests, options)?;
     let drawn = format!(", one in {}, drawn by the seed {}", options.part, options.seed);
     println!("{} tests{}", tests.len(), if options.part > 1 { &drawn } else { "" });
     let mut arguments: Vec<String> = OPTIONS.map(String::from).to_vec();
@@ -99,7 +99,13 @@ pub fn run(cache: &Cache, suites: &[String], tests: &[String], options: &Options
 }
 
 /// The tests that are to be run, as `suite.test`.
-fn chosen(cache: &Cache, suites: &[String], tests: &[String], options: &Options) -> anyhow::Result<Vec<String>> {
+fn chosen(
+    cache: &Cache,
+    table: &Table,
+    suites: &[String],
+    tests: &[String],
+    options: &Options,
+) -> anyhow::Result<Vec<String>> {
     let original = cache.root("usr/share/mysql/mysql-test");
     let mut choice = Choice::default();
     let suites = if suites.is_empty() { SUITES.map(String::from).to_vec() } else { suites.to_vec() };
@@ -109,6 +115,8 @@ fn chosen(cache: &Cache, suites: &[String], tests: &[String], options: &Options)
     for (reason, left_out) in &choice.left_out {
         println!("{:>4} left out: {reason}", left_out.len());
     }
+    let idle = table.not_among(&suites, &choice.tests);
+    ensure!(idle.is_empty(), "mariadb/mtr/rewritten lists tests that are not run: {}", idle.join(", "));
     let mut chosen = choice.tests;
     if !tests.is_empty() {
         chosen.retain(|name| tests.iter().any(|t| name == t || name.split_once('.').is_some_and(|(_, n)| n == t)));

@@ -92,6 +92,15 @@ impl Table {
         self.0.keys().map(String::as_str).filter(|known| passes(known)).collect()
     }
 
+    /// Tests of these suites that are there, but not among `tests`: no run would show that a reason
+    /// has gone.
+    pub fn not_among(&self, suites: &[String], tests: &[String]) -> Vec<&str> {
+        let of_suite =
+            |test: &str| suites.iter().any(|s| test.strip_prefix(s.as_str()).is_some_and(|t| t.starts_with('.')));
+        let is_among = |test: &str| tests.iter().any(|t| t == without_combination(test));
+        self.0.keys().map(String::as_str).filter(|test| of_suite(test) && !is_among(test)).collect()
+    }
+
     /// Class -> how many tests of the table.
     pub fn counts(&self) -> BTreeMap<&Class, usize> {
         let mut counts = BTreeMap::new();
@@ -144,6 +153,13 @@ mod tests {
             assert!(Table::parse(text).is_err(), "{text}");
         }
         assert!(Table::parse("main.a innodb x\nmain.a harmless y\n").is_err());
+    }
+
+    #[test]
+    fn a_listed_test_that_is_not_run_is_told() {
+        let table = Table::parse("main.a innodb x\nmain.b,row innodb x\nmain.c innodb x\nrpl.d innodb x\n").unwrap();
+        let strings = |of: &[&str]| of.iter().map(|s| s.to_string()).collect::<Vec<_>>();
+        assert_eq!(table.not_among(&strings(&["main", "rp"]), &strings(&["main.a", "main.b"])), ["main.c"]);
     }
 
     #[test]
