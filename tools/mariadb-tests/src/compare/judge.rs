@@ -55,8 +55,8 @@ fn class(statement: &Statement, ours: &Answer, theirs: &Answer) -> Option<Class>
         (Outcome::Rows(_), Outcome::Rows(_)) => {}
         (Outcome::Done(..), Outcome::Done(..)) if ours.outcome != theirs.outcome => return Some(Class::Affected),
         (Outcome::Done(..), Outcome::Done(..)) => {}
-        (Outcome::Refused(a, _), Outcome::Refused(b, _)) if a == b => {
-            if ours.outcome != theirs.outcome {
+        (Outcome::Refused(a, our_text), Outcome::Refused(b, their_text)) if a == b => {
+            if text(statement, our_text) != text(statement, their_text) {
                 return Some(Class::Texts(*a));
             }
         }
@@ -65,15 +65,23 @@ fn class(statement: &Statement, ours: &Answer, theirs: &Answer) -> Option<Class>
     (warnings(statement, ours) != warnings(statement, theirs)).then_some(Class::Warnings)
 }
 
-/// The number of a row is that of the rows that were looked at so far, which is not the same for
-/// every way to them.
 fn warnings(statement: &Statement, answer: &Answer) -> Vec<String> {
-    if statement.sql.starts_with("INSERT") && !statement.sql.contains("SELECT") {
-        return answer.warnings.clone();
+    let mut warnings: Vec<_> = answer.warnings.iter().map(|warning| text(statement, warning)).collect();
+    if !says_its_rows(statement) {
+        warnings.sort();
     }
-    let mut warnings: Vec<_> = answer.warnings.iter().map(|warning| without_row_number(warning)).collect();
-    warnings.sort();
     warnings
+}
+
+/// The text of an error or a warning as it has to be. The number of a row in it is that of the rows
+/// that were looked at so far, which is not the same for every way to them.
+fn text(statement: &Statement, text: &str) -> String {
+    if says_its_rows(statement) { text.to_owned() } else { without_row_number(text) }
+}
+
+/// Whether the statement itself says in which order it comes to rows.
+fn says_its_rows(statement: &Statement) -> bool {
+    statement.sql.starts_with("INSERT") && !statement.sql.contains("SELECT")
 }
 
 /// A warning without the number of the row at its end.
@@ -95,4 +103,20 @@ fn same_rows(a: &[Vec<String>], b: &[Vec<String>], ordered: bool) -> bool {
         rows
     };
     sorted(a) == sorted(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_same_row_if_the_statement_says_the_order_of_rows() {
+        let refused = |text: &str| Answer { outcome: Outcome::Refused(1264, text.into()), warnings: Vec::new() };
+        let [first, fourth] = ["Out of range at row 1", "Out of range at row 4"].map(refused);
+        let said = |sql: &str| Statement { session: 0, sql: sql.into(), ordered: false };
+        assert_eq!(class(&said("UPDATE t SET c = c + 1"), &first, &fourth), None);
+        assert_eq!(class(&said("INSERT INTO t VALUES (1), (2)"), &first, &fourth), Some(Class::Texts(1264)));
+        let other = refused("Data too long at row 1");
+        assert_eq!(class(&said("UPDATE t SET c = c + 1"), &first, &other), Some(Class::Texts(1264)));
+    }
 }
