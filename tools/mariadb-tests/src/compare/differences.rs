@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, Outcome};
 use super::forgotten::Forgotten;
-use super::judge::{Class, without_row_number};
+use super::judge::{Class, judge, without_row_number};
 use super::meaning::Meanings;
 use super::script::Statement;
 use super::sessions::{Lock, Side};
@@ -66,7 +66,11 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if sql.starts_with("CHECK TABLE") && mentions_row(theirs, "Corrupt") && !mentions_row(ours, "Corrupt") {
         return parts("InnoDB has damaged its own table");
     }
-    if is_of_sequence(sql) && codes == [0, 0] && mentions(theirs, "Warning 1032") && ours.warnings.is_empty() {
+    if (is_of_sequence(sql) || sql.contains("information_schema.tables"))
+        && codes == [0, 0]
+        && mentions(theirs, "Warning 1032")
+        && ours.warnings.is_empty()
+    {
         return parts("InnoDB has lost the row of a sequence");
     }
     if codes[0] == 1412 && matches!(codes[1], 1412 | 159) {
@@ -151,7 +155,7 @@ pub fn of_position(statement: &Statement, meanings: &Meanings) -> Option<&'stati
 
 /// Whether InnoDB has forgotten what this engine keeps.
 pub fn of_forgetting(statement: &Statement, class: &Class, forgotten: &Forgotten) -> Option<&'static str> {
-    if matches!(class, Class::Lost | Class::Hangs | Class::Waits | Class::Table(_)) {
+    if matches!(class, Class::Lost | Class::Hangs | Class::Waits | Class::Table("CHECK TABLE")) {
         return None;
     }
     if *class == Class::Rows && forgotten.sequence(statement) {
@@ -236,6 +240,26 @@ fn first_value(side: &mut Side, sql: &str) -> Option<String> {
         Outcome::Rows(rows) => rows.into_iter().next()?.into_iter().next(),
         _ => None,
     }
+}
+
+/// Whether InnoDB itself reads what this engine has read, at another level than READ UNCOMMITTED.
+pub fn of_level(statement: &Statement, ours: &Answer, innodb: &mut Side) -> Option<&'static str> {
+    let sql = &statement.sql;
+    let locks = ["FOR UPDATE", "LOCK IN SHARE MODE"].iter().any(|words| sql.contains(words));
+    if !sql.starts_with("SELECT") || locks || is_of_sequence(sql) {
+        return None;
+    }
+    innodb.look(&format!("USE {}", super::script::schema(innodb.engine)));
+    judge(statement, ours, &innodb.look(sql))
+        .is_none()
+        .then_some("READ UNCOMMITTED misses rows of an index on a virtual column with InnoDB")
+}
+
+/// Whether an UPDATE comes to another row first that has a key which is there.
+pub fn of_order(sql: &str, class: &Class, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
+    let any_order = sql.starts_with("UPDATE") && !sql.contains(" ORDER BY ");
+    let differ = *class == Class::Texts(1062) && any_order && plan(holdfast, sql) != plan(innodb, sql);
+    differ.then_some("other plans come to another key first that is there twice")
 }
 
 /// Whether a snapshot is too old for a table that only one engine reads.

@@ -205,8 +205,14 @@ impl Play<'_, '_, '_> {
             return self.part("two statements ran at the same time");
         }
         let session = statement.session;
-        if self.meanings.reads_uncommitted(session) && self.sides[1].others_have_changes(session) {
-            return self.part("READ UNCOMMITTED reads what is committed");
+        if self.meanings.reads_uncommitted(session) {
+            if self.sides[1].others_have_changes(session) {
+                return self.part("READ UNCOMMITTED reads what is committed");
+            }
+            let [_, innodb] = &mut self.sides;
+            if class == Class::Rows && differences::of_level(&meant, ours, innodb).is_some() {
+                return Ok(Ending::Same);
+            }
         }
         if let Some(reason) = differences::of_position(&meant, &self.meanings).filter(|_| class == Class::Rows) {
             return self.part(reason);
@@ -215,6 +221,9 @@ impl Play<'_, '_, '_> {
             return self.part(reason);
         }
         if let Some(reason) = differences::of_snapshot(&meant.sql, [ours.code(), theirs.code()], &mut self.sides) {
+            return self.part(reason);
+        }
+        if let Some(reason) = differences::of_order(&meant.sql, &class, &mut self.sides) {
             return self.part(reason);
         }
         let known = differences::known(&meant.sql, ours, theirs)
