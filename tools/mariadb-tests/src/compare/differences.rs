@@ -33,7 +33,7 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if alters && is_not_allowed(ours) && matches!(theirs.outcome, Outcome::Done(0, _)) {
         return parts("a copy looks at every row's CHECKs and dates, a change in place at none");
     }
-    if alters && codes[0] == codes[1] && codes[0] != 0 && ours.outcome == theirs.outcome {
+    if alters && codes[0] != 0 && error_without_row(ours) == error_without_row(theirs) {
         return same("what an ALTER that fails says beside its error");
     }
     if alters && matches!(codes, [1845 | 1846, 1845 | 1846]) {
@@ -103,6 +103,14 @@ fn is_not_allowed(answer: &Answer) -> bool {
         Outcome::Refused(4025, _) => true,
         Outcome::Refused(1292, text) => text.contains("value: '0000-00-00"),
         _ => false,
+    }
+}
+
+/// The error, in whichever row; none if there is none.
+fn error_without_row(answer: &Answer) -> Option<(u16, String)> {
+    match &answer.outcome {
+        Outcome::Refused(code, text) => Some((*code, without_row_number(text))),
+        _ => None,
     }
 }
 
@@ -376,5 +384,18 @@ mod tests {
         let adds = "ALTER TABLE t ADD UNIQUE KEY k (c), ADD COLUMN d INT";
         assert!(known(adds, &parent, &twice).is_some_and(|known| !known.parts));
         assert!(known("DELETE FROM t", &parent, &twice).is_none());
+    }
+
+    #[test]
+    fn an_alter_may_fail_in_another_row_with_other_warnings_but_not_with_another_error() {
+        let fails = |row, warnings: &[&str]| {
+            let mut answer = refused(1265, &format!("Data truncated for column 'c' at row {row}"));
+            answer.warnings.extend(warnings.iter().copied().map(String::from));
+            answer
+        };
+        let [ours, theirs] = [fails(2, &[]), fails(1, &["Error 1138: Invalid use of NULL value"])];
+        assert!(known("ALTER TABLE t MODIFY c INT", &ours, &theirs).is_some_and(|known| !known.parts));
+        assert!(known("UPDATE t SET c = 1", &ours, &theirs).is_none());
+        assert!(known("ALTER TABLE t MODIFY c INT", &ours, &refused(1118, "Row size too large")).is_none());
     }
 }
