@@ -83,11 +83,11 @@ impl TxnSystem {
     #[must_use]
     pub fn stats(&self) -> TxnStats {
         TxnStats {
-            history_length: self.history_length(),
+            history_length: self.purger.history.len(),
             undo_pages: self.undo.pages_in_use(),
-            versions: self.versions.count(),
-            shelf_bytes: self.shelf.bytes(),
-            old_version_bytes: self.old_version_bytes(),
+            versions: self.purger.versions.count(),
+            shelf_bytes: self.purger.shelf.bytes(),
+            old_version_bytes: self.purger.old_version_bytes(),
             views: self.views.count(),
             oldest_view: self.views.oldest(),
             last_commit: self.clock.last_commit(),
@@ -98,15 +98,27 @@ impl TxnSystem {
         }
     }
 
+    /// Committed transactions whose undo logs are not purged.
+    #[must_use]
+    pub fn history_length(&self) -> usize {
+        self.purger.history.len()
+    }
+
+    /// Versions in the version tree.
+    #[must_use]
+    pub fn versions_stored(&self) -> u64 {
+        self.purger.versions.count()
+    }
+
     /// What went wrong last in the background, if anything did.
     #[must_use]
     pub fn background_error(&self) -> Option<holdfast_base::Error> {
-        self.background.last_error()
+        self.purger.background.last_error()
     }
 
     /// The tree of old versions, for verification.
     #[must_use]
     pub fn version_tree(&self) -> &holdfast_tree::Tree {
-        self.versions.tree()
+        self.purger.versions.tree()
     }
 }

@@ -8,7 +8,8 @@
 //!   `reads`, `change` and `put` are the methods of a transaction that read and change one.
 //! * [`mvcc`]: commit numbers, the commit map and views. Locks are in crate [`holdfast_lock`].
 //! * `undo`: records, pages, logs.
-//! * [`purge`]: the history of commits, the shelf and the version tree that keep what views need.
+//! * [`purge`]: the purger, with the history of commits, and the shelf and the version tree that
+//!   keep what views need.
 //! * [`recovery`]: what an open finds, losers, rollback.
 //!
 //! The newest version of an entry is in its tree and names its writer and an undo record; older

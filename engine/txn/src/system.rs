@@ -1,5 +1,4 @@
-//! The transaction system of a database: ids, views, locks, undo, versions, and the registry of
-//! indexes.
+//! The transaction system of a database: ids, views, locks, undo, indexes, and the purger.
 //!
 //! # Commit
 //! 1. The commit record is appended: the state in the first page of the undo log.
@@ -21,18 +20,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use crossbeam_utils::CachePadded;
-use holdfast_base::HashMap;
-use holdfast_base::blocking::{Mutex, RwLock};
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{CommitNo, Error, IndexId, Lsn, Result, TxnId, latches};
-use holdfast_metrics::{Gauge, Local, Metrics, Spread};
+use holdfast_metrics::{Gauge, Local, Metrics};
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::{FlushAtCommit, Poison};
 
 use crate::entry::index::TableIndex;
+use crate::entry::registry::IndexRegistry;
 use crate::mvcc::clock::CommitClock;
 use crate::mvcc::commit_map::CommitMap;
 use crate::mvcc::open_txns::{OpenTxn, OpenTxns};
@@ -41,8 +39,8 @@ use crate::options::{TxnConfig, TxnOptions};
 use crate::purge::background::Background;
 use crate::purge::history::History;
 use crate::purge::lost::LostVersions;
+use crate::purge::purger::Purger;
 use crate::purge::shelf::Shelf;
-use crate::purge::sweep_state::SweepState;
 use crate::purge::versions::VersionTree;
 use crate::recovery::checkpointed::Checkpointed;
 use crate::recovery::losers::Losers;
@@ -77,25 +75,16 @@ pub struct TxnSystem {
     pub(crate) config: TxnConfig,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) clock: Arc<CommitClock>,
-    pub(crate) map: CommitMap,
-    pub(crate) views: Views,
+    pub(crate) map: Arc<CommitMap>,
+    pub(crate) views: Arc<Views>,
+    pub(crate) undo: Arc<UndoSpace>,
+    pub(crate) indexes: Arc<IndexRegistry>,
+    pub(crate) purger: Purger,
     pub(crate) locks: LockManager,
-    pub(crate) undo: UndoSpace,
-    pub(crate) versions: VersionTree,
-    /// The registered indexes. Each group of threads reads a list of its own.
-    indexes: Spread<RwLock<HashMap<IndexId, Arc<TableIndex>>>>,
-    /// Counters from the checkpoint, for indexes that are not registered yet.
-    pub(crate) saved_rows: Mutex<HashMap<IndexId, u64>>,
     open: Arc<OpenTxns>,
-    pub(crate) history: History,
-    pub(crate) shelf: Shelf,
-    pub(crate) purge: CachePadded<Mutex<SweepState>>,
     pub(crate) losers: Losers,
-    pub(crate) lost: LostVersions,
     pub(crate) prepared: PreparedTxns,
     unique: Box<[Mutex<()>]>,
-    pub(crate) background: Background,
-    pub(crate) closing: AtomicBool,
 }
 
 /// A hold on a view, which is closed when its last holder drops it.
@@ -122,7 +111,7 @@ impl std::ops::Deref for OpenView {
 impl Drop for OpenView {
     fn drop(&mut self) {
         if self.view.let_go() || holdfast_base::planted!("held-view-closed") {
-            self.system.close_view(&self.view);
+            self.system.purger.close_view(&self.view);
         }
     }
 }
@@ -154,32 +143,43 @@ impl TxnSystem {
         let waiting = Arc::clone(&open);
         store.wal().shared_poison().on_set(move |poison| stop_waits(&waiting, poison));
         let clock = CommitClock::new(TxnId(from.max_txn.0 + 1), from.last_commit);
-        let map = CommitMap::new(config.commit_window, &clock, active);
+        let map = Arc::new(CommitMap::new(config.commit_window, &clock, active));
         metrics.set(Gauge::MemoryCommitMap, map.memory() as u64);
-        Arc::new(TxnSystem {
+        let views = Arc::new(Views::new(&clock));
+        let (undo, indexes) = (Arc::new(undo), Arc::new(IndexRegistry::new(&from.rows)));
+        let purger = Purger {
             store: Arc::clone(store),
-            map,
-            views: Views::new(&clock),
-            clock,
-            locks: LockManager::new(config.lock_memory, Arc::clone(&metrics)),
+            metrics: Arc::clone(&metrics),
+            config: config.clone(),
+            clock: Arc::clone(&clock),
+            map: Arc::clone(&map),
+            views: Arc::clone(&views),
+            undo: Arc::clone(&undo),
+            indexes: Arc::clone(&indexes),
+            history: History::default(),
             // It counts among old versions: the shelf alone is never the reason to give up a
             // snapshot.
             shelf: Shelf::new(config.shelf_bytes.min(config.max_old_versions / 4)),
+            versions,
+            lost: LostVersions::default(),
+            background: Background::new(),
+            turn: CachePadded::default(),
+        };
+        Arc::new(TxnSystem {
+            store: Arc::clone(store),
+            clock,
+            map,
+            views,
+            undo,
+            indexes,
+            purger,
+            locks: LockManager::new(config.lock_memory, Arc::clone(&metrics)),
             config,
             metrics,
-            undo,
-            versions,
-            indexes: Spread::default(),
-            saved_rows: Mutex::new(from.rows.iter().copied().collect()),
             open,
-            history: History::default(),
-            purge: CachePadded::default(),
             losers: Losers::default(),
-            lost: LostVersions::default(),
             prepared: PreparedTxns::default(),
             unique: (0..UNIQUE_STRIPES).map(|_| Mutex::new(())).collect(),
-            background: Background::new(),
-            closing: AtomicBool::new(false),
         })
     }
 
@@ -187,19 +187,14 @@ impl TxnSystem {
     /// [`TxnSystem::start`] and before a transaction uses it. Its row counter is set from the last
     /// checkpoint, if that knew it. Returns whether it did.
     pub fn register(&self, index: &Arc<TableIndex>) -> bool {
-        let saved = self.saved_rows.lock().remove(&index.id());
-        saved.inspect(|&rows| index.set_rows(rows));
-        self.indexes.all().for_each(|own| drop(own.write().insert(index.id(), Arc::clone(index))));
-        saved.is_some()
+        self.indexes.add(index)
     }
 
     /// Forgets an index that is about to be dropped: waits until purge and rollback have released
     /// its tree, which they do not touch any more. No transaction may change it; those that began
     /// before may go on reading it, and purge keeps the versions that they see.
     pub fn forget(&self, id: IndexId) {
-        let index = self.indexes.all().filter_map(|own| own.write().remove(&id)).last();
-        self.saved_rows.lock().remove(&id);
-        if let Some(index) = index {
+        if let Some(index) = self.indexes.remove(id) {
             index.retire();
             self.retry_blocked_losers();
         }
@@ -208,23 +203,7 @@ impl TxnSystem {
     /// A registered index.
     #[must_use]
     pub fn index(&self, id: IndexId) -> Option<Arc<TableIndex>> {
-        self.indexes.mine().read().get(&id).cloned()
-    }
-
-    /// Counts the rows that a transaction which has committed put into indexes, or took out.
-    pub(crate) fn add_rows(&self, deltas: &mut Vec<(IndexId, i64)>) {
-        // What every transaction changes to no effect would go from core to core all the same.
-        deltas.retain(|(_, by)| *by != 0);
-        if !deltas.is_empty() {
-            let indexes = self.indexes.mine().read();
-            for (index, by) in deltas.drain(..) {
-                indexes.get(&index).inspect(|index| index.add_rows(by));
-            }
-        }
-    }
-
-    pub(crate) fn all_indexes(&self) -> Vec<Arc<TableIndex>> {
-        self.indexes.mine().read().values().cloned().collect()
+        self.indexes.get(id)
     }
 
     /// The lock side of a transaction, which is entered in the lists if `listed`.
@@ -300,7 +279,7 @@ impl TxnSystem {
             Err(e) => return Err((log, e)),
         };
         log.set_committed();
-        let (no, waiting) = self.history.arrive(log, || {
+        let (no, waiting) = self.purger.history.arrive(log, || {
             let no = self.clock.take_no();
             self.map.set_committed(id, no);
             no

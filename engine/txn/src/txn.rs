@@ -387,7 +387,7 @@ impl Txn {
                     return Err(e);
                 }
             }
-            self.system.add_rows(&mut self.deltas);
+            self.system.indexes.add_rows(&mut self.deltas);
             self.system.metrics.inc(Counter::TrxCommits);
         } else {
             if self.id != TxnId::NONE {
@@ -429,7 +429,7 @@ impl Txn {
             return Err(error);
         }
         self.system.metrics.record(Timing::Commit, begun.elapsed());
-        self.system.tidy_history(committed);
+        self.system.purger.tidy_history(committed);
         Ok(())
     }
 

@@ -8,6 +8,7 @@ pub(crate) mod load;
 pub(crate) mod locked;
 mod put;
 mod reads;
+pub(crate) mod registry;
 pub(crate) mod reread;
 pub(crate) mod row;
 pub mod values;

@@ -249,7 +249,7 @@ impl TxnSystem {
             let prior = if version.roll.is_none() {
                 Prior::Absent
             } else {
-                self.prior(version.txn, version.roll, index.id(), key, &acc, payload)?
+                self.purger.prior(version.txn, version.roll, index.id(), key, &acc, payload)?
             };
             match prior {
                 Prior::Absent => return Ok(Seen::Nothing),
@@ -269,7 +269,7 @@ impl TxnSystem {
             view.check()?;
             return Ok(Seen::Stale);
         }
-        let found = self.versions.find(index.id(), key, view, &self.map, &acc, payload);
+        let found = self.purger.versions.find(index.id(), key, view, &self.map, &acc, payload);
         if matches!(found, Ok(true)) {
             return Ok(Seen::Version);
         }
@@ -282,6 +282,6 @@ impl TxnSystem {
         }
         // Older writers have committed: their log is gone because it was purged.
         found?;
-        self.lost.check(view).map(|()| Seen::Nothing)
+        self.purger.lost.check(view).map(|()| Seen::Nothing)
     }
 }

@@ -45,6 +45,8 @@ pub(crate) struct Background {
     /// The thread knows that a transaction has committed since it last looked for work.
     told: AtomicBool,
     sweep: Mutex<Sweep>,
+    /// The thread is to end; it asks between pieces of work.
+    stopping: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
     last_error: Mutex<Option<Error>>,
 }
@@ -56,6 +58,7 @@ impl Background {
             told: AtomicBool::new(false),
             // Whatever an earlier run left in the version tree.
             sweep: Mutex::new(Sweep::All),
+            stopping: AtomicBool::new(false),
             thread: Mutex::new(None),
             last_error: Mutex::new(None),
         }
@@ -134,8 +137,14 @@ impl Background {
         self.last_error.lock().clone()
     }
 
+    /// Whether the thread is to end.
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
     /// Ends the thread and waits for it.
     pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
         self.signal.0.lock().stop = true;
         self.signal.1.notify_one();
         let thread = self.thread.lock().take();

@@ -14,9 +14,10 @@ use crate::entry::row::VersionHeader;
 use crate::entry::values;
 use crate::mvcc::view::View;
 use crate::purge::history::{BATCH_LOGS, CommittedLog, Phase, Taken};
+use crate::purge::purger::Purger;
 use crate::purge::sweep_state::{SWEPT_PER_RECORD, SweepState};
 use crate::purge::versions::Entry;
-use crate::system::{Committed, TxnSystem};
+use crate::system::Committed;
 use crate::undo::UndoRecord;
 
 /// Logs for which the end of the view that held them back wakes the purge thread.
@@ -34,7 +35,7 @@ const HELP_RECORDS: usize = 32;
 /// How long a committer waits for the purge mutex when purge is far behind.
 const HELP_WAIT: Duration = Duration::from_millis(10);
 
-impl TxnSystem {
+impl Purger {
     /// Ends a view: purge looks at what was kept for it, and if it was the oldest, may go on.
     pub(crate) fn close_view(&self, view: &View) {
         self.background.request_sweep(self.views.close(view));
@@ -45,21 +46,10 @@ impl TxnSystem {
         }
     }
 
-    /// Committed transactions whose undo logs are not purged.
-    #[must_use]
-    pub fn history_length(&self) -> usize {
-        self.history.len()
-    }
-
-    /// Purges about `limit` undo records, as far as views allow, and goes on with the sweep of the
-    /// version tree. Returns how much was done: records, and one for each log that was freed; 0 if
-    /// there is nothing to do.
-    ///
-    /// # Errors
-    /// Those of reading and writing pages. What was not purged is purged later.
+    /// See [`crate::TxnSystem::purge`].
     pub fn purge(&self, limit: usize) -> Result<usize> {
         self.tidy_shelf();
-        let mut state = self.purge.lock();
+        let mut state = self.turn.lock();
         let done = self.purge_logs(limit, |_| true)?;
         let more = self.keep_limit(&mut state, limit.saturating_mul(SWEPT_PER_RECORD))?;
         self.set_gauges();
@@ -214,7 +204,7 @@ impl TxnSystem {
         acc: &Access<'_>,
     ) -> Result<()> {
         let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-        let index = self.index(record.index);
+        let index = self.indexes.get(record.index);
         let pinned = index.as_ref().and_then(|i| i.pin());
         let mut entry = Entry { index: record.index, key: record.key.to_vec(), overwriter: txn, ..Entry::default() };
         let mut needed_by = None;
@@ -275,7 +265,7 @@ impl TxnSystem {
             }
             *left -= 1;
             let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-            let index = self.index(record.index);
+            let index = self.indexes.get(record.index);
             let pinned = index.as_ref().and_then(|i| i.pin());
             let mut dead_chain = None;
             if let (Some(index), Some(_)) = (&index, &pinned) {
@@ -361,16 +351,10 @@ impl TxnSystem {
     }
 
     fn set_gauges(&self) {
-        self.metrics.set(Gauge::HistoryListLength, self.history_length() as u64);
+        self.metrics.set(Gauge::HistoryListLength, self.history.len() as u64);
         self.metrics.set(Gauge::VersionsStored, self.versions.count());
         self.metrics.set(Gauge::BytesVersions, self.old_version_bytes());
         self.metrics.set(Gauge::MemoryShelf, self.shelf.bytes());
-    }
-
-    /// Versions in the version tree.
-    #[must_use]
-    pub fn versions_stored(&self) -> u64 {
-        self.versions.count()
     }
 
     /// Whether the first log of the queue can be purged, or views are due to be made long.
@@ -384,7 +368,7 @@ impl TxnSystem {
     /// thread's group wait, retires those that it can, and helps purge. Most commits load two
     /// values that seldom change.
     pub(crate) fn tidy_history(&self, committed: Committed) {
-        self.background.committed(committed.no, || self.history_length());
+        self.background.committed(committed.no, || self.history.len());
         let some_wait = committed.waiting >= QUIET_BATCH;
         if some_wait {
             self.give_back_quiet_logs();
@@ -416,7 +400,7 @@ impl TxnSystem {
         // An error is purge's to report; the commit is done.
         let shelved = self.shelve().unwrap_or(0) > 0;
         if (!shelved || self.shelf.is_nearly_full())
-            && let Some(mut state) = self.purge.try_lock()
+            && let Some(mut state) = self.turn.try_lock()
         {
             self.purge_a_little(&mut state, QUIET_BATCHES * BATCH_LOGS, CommittedLog::is_quiet);
         }
@@ -444,16 +428,6 @@ impl TxnSystem {
         }
     }
 
-    /// Frees first pages of undo logs that no transaction has needed since the last call: a crowd
-    /// of transactions, or a long wait for a view, is over. Half of them at a time, so that a load
-    /// that comes and goes keeps its pages. Returns true if there may be more to free later.
-    ///
-    /// # Errors
-    /// Those of the log and of reading pages; the logs stay free then.
-    pub fn give_back_idle_undo(&self) -> Result<bool> {
-        self.undo.remove_idle_logs(&self.store.pool().access(AccessKind::Purge))
-    }
-
     /// Helps purge if the queue is long or old versions are over their limit: called by committers,
     /// holding nothing.
     ///
@@ -461,7 +435,7 @@ impl TxnSystem {
     /// each time hundreds of others commit before it runs again. When too many logs wait,
     /// committers wait for the mutex a moment: that leaves the core to its holder.
     fn help_purge(&self) {
-        let waiting = self.history_length();
+        let waiting = self.history.len();
         let much_waits = waiting > self.config.purge_help_above;
         // Fewer logs are no reason to look, as long as they are short.
         let is_over_limit = waiting > WORTH_WAKING && self.is_over_limit();
@@ -469,7 +443,7 @@ impl TxnSystem {
             return;
         }
         let far_behind = is_over_limit || waiting > self.config.purge_wait_above;
-        let state = if far_behind { self.purge.try_lock_for(HELP_WAIT) } else { self.purge.try_lock() };
+        let state = if far_behind { self.turn.try_lock_for(HELP_WAIT) } else { self.turn.try_lock() };
         if let Some(mut state) = state {
             self.metrics.inc(Counter::PurgeHelps);
             self.purge_a_little(&mut state, HELP_RECORDS, |_| true);

@@ -52,6 +52,7 @@ pub(crate) mod background;
 pub(crate) mod history;
 mod logs;
 pub(crate) mod lost;
+pub(crate) mod purger;
 pub mod shelf;
 pub(crate) mod shelving;
 pub(crate) mod sweep;

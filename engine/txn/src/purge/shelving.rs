@@ -8,8 +8,8 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 
 use crate::purge::history::{BATCH_LOGS, CommittedLog};
+use crate::purge::purger::Purger;
 use crate::purge::shelf::{Batch, Shelf};
-use crate::system::TxnSystem;
 use crate::undo::UndoPage;
 use crate::undo::space::Prior;
 
@@ -24,7 +24,7 @@ struct Candidate {
     size: usize,
 }
 
-impl TxnSystem {
+impl Purger {
     /// Whether nothing but older views stands in the way of this log, and the shelf is for the
     /// likes of it.
     pub(crate) fn is_shelvable(&self, committed: &CommittedLog) -> bool {

@@ -28,8 +28,8 @@ use crate::entry::row::VersionHeader;
 use crate::entry::values;
 use crate::mvcc::view::View;
 use crate::purge::history::Phase;
+use crate::purge::purger::Purger;
 use crate::purge::sweep_state::{Key, SweepState};
-use crate::system::TxnSystem;
 
 /// Entries that are looked at between two looks at which views are open.
 const BATCH: usize = 256;
@@ -43,7 +43,7 @@ enum Swept {
     Later,
 }
 
-impl TxnSystem {
+impl Purger {
     /// Sweeps about `budget` entries, and keeps old versions to their limit. The caller holds the
     /// purge mutex and no log. Returns true if there is more to do.
     ///
@@ -68,7 +68,6 @@ impl TxnSystem {
     }
 
     /// Bytes of old versions: undo logs of committed transactions, the shelf and the version tree.
-    #[must_use]
     pub fn old_version_bytes(&self) -> u64 {
         self.history.pages() * self.undo.page_size() as u64 + self.bytes_for_views()
     }
@@ -171,7 +170,7 @@ impl TxnSystem {
         if self.lost.is_set_aside(entry.overwriter) {
             return Ok(());
         }
-        let index = self.index(entry.index);
+        let index = self.indexes.get(entry.index);
         let pinned = index.as_ref().and_then(|i| i.pin());
         let index = index.as_ref().filter(|_| pinned.is_some());
         let mut older = views.iter().filter(|v| !v.sees(entry.overwriter, &self.map));

@@ -2,11 +2,11 @@
 //! frees undo pages that are idle. How it is woken is in [`crate::purge::background`].
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use holdfast_base::time::Instant;
 use holdfast_base::{Result, thread};
+use holdfast_pool::AccessKind;
 
 use crate::system::TxnSystem;
 
@@ -28,18 +28,37 @@ impl TxnSystem {
             return Ok(());
         }
         let (system, mut looked) = (Arc::downgrade(self), Instant::now());
-        self.background.start(move || {
+        self.purger.background.start(move || {
             let Some(system) = system.upgrade() else { return false };
-            system.background.worked(work(&system, &mut looked));
+            system.purger.background.worked(work(&system, &mut looked));
             true
         })
+    }
+
+    /// Purges about `limit` undo records, as far as views allow, and goes on with the sweep of the
+    /// version tree. Returns how much was done: records, and one for each log that was freed; 0 if
+    /// there is nothing to do.
+    ///
+    /// # Errors
+    /// Those of reading and writing pages. What was not purged is purged later.
+    pub fn purge(&self, limit: usize) -> Result<usize> {
+        self.purger.purge(limit)
+    }
+
+    /// Frees first pages of undo logs that no transaction has needed since the last call: a crowd
+    /// of transactions, or a long wait for a view, is over. Half of them at a time, so that a load
+    /// that comes and goes keeps its pages. Returns true if there may be more to free later.
+    ///
+    /// # Errors
+    /// Those of the log and of reading pages; the logs stay free then.
+    pub fn give_back_idle_undo(&self) -> Result<bool> {
+        self.undo.remove_idle_logs(&self.store.pool().access(AccessKind::Purge))
     }
 
     /// Stops the background thread. Open transactions can still end; purge goes on when the
     /// database is opened again.
     pub fn shutdown(&self) {
-        self.closing.store(true, Ordering::Release);
-        self.background.stop();
+        self.purger.background.stop();
     }
 }
 
@@ -52,7 +71,7 @@ fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
         return rolled_back.map(|_| true);
     }
     let (mut purged, mut given_back, mut more) = (Ok(0), Ok(()), true);
-    while !system.closing.load(Ordering::Acquire) {
+    while !system.purger.background.is_stopping() {
         purged = system.purge(BATCH);
         if looked.elapsed() >= IDLE_UNDO {
             *looked = Instant::now();
@@ -67,5 +86,5 @@ fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
     }
     rolled_back.and(purged).and(given_back)?;
     // The end of the view that needs what is on the shelf wakes no thread.
-    Ok(more || !system.shelf.is_empty())
+    Ok(more || !system.purger.shelf.is_empty())
 }

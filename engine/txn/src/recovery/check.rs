@@ -34,7 +34,7 @@ impl TxnSystem {
     /// Those of reading pages other than damage.
     pub fn verify(&self, acc: &Access<'_>, reached: &mut PageSet, sink: &mut Sink<'_>) -> Result<u64> {
         let mut chain = |_: &[u8], value: &[u8]| -> Option<OverflowRef> { spilled(value) };
-        let versions = self.versions.tree().verify(acc, reached, &mut chain, sink)?;
+        let versions = self.purger.versions.tree().verify(acc, reached, &mut chain, sink)?;
         self.undo.verify(acc, reached, sink)?;
         Ok(versions)
     }
@@ -130,7 +130,7 @@ impl TxnSystem {
         if self.index(index.id()).is_none() || !self.map.is_active(txn) {
             return Ok(None);
         }
-        let lacks = match self.prior(txn, roll, index.id(), key, acc, &mut bytes) {
+        let lacks = match self.purger.prior(txn, roll, index.id(), key, acc, &mut bytes) {
             Ok(prior) => prior == Prior::Gone,
             Err(error) if error.is_damage() => true,
             Err(error) => return Err(error),
@@ -150,9 +150,7 @@ impl TxnSystem {
     /// # Errors
     /// Those of reading the version tree.
     pub fn keeps_nothing_old(&self) -> Result<bool> {
-        // A log in the hands of purge is in no list.
-        let _purge = self.purge.lock();
-        Ok(self.history.len() == 0 && self.shelf.is_empty() && !self.has_unfinished() && self.versions.is_empty()?)
+        Ok(!self.has_unfinished() && self.purger.keeps_nothing()?)
     }
 }
 

@@ -29,10 +29,10 @@ impl TxnSystem {
     /// find room.
     #[must_use]
     pub fn checkpoint_payload(&self) -> Vec<u8> {
-        let indexes = self.all_indexes();
+        let indexes = self.indexes.all();
         let rows = indexes.iter().filter(|i| i.kind() == IndexKind::Rows).map(|i| (i.id(), i.rows()));
         let mut rows: Vec<_> = rows.collect();
-        rows.extend(self.saved_rows.lock().iter().map(|(i, n)| (*i, *n)));
+        rows.extend(self.indexes.saved_rows());
         // The largest tables are those whose rows are dearest to count anew, if not all find room.
         rows.sort_unstable_by_key(|&(index, n)| (std::cmp::Reverse(n), index));
         let mut payload =
@@ -84,11 +84,11 @@ impl TxnSystem {
         for (found, log) in logs {
             if found.state == LogState::Committed {
                 if let Err(error) = log.check_whole(&system.undo) {
-                    system.lost.set_aside(found.txn, found.commit_no, &error);
-                    system.background.failed(error);
+                    system.purger.lost.set_aside(found.txn, found.commit_no, &error);
+                    system.purger.background.failed(error);
                     continue;
                 }
-                system.history.push_recovered(found.commit_no, log);
+                system.purger.history.push_recovered(found.commit_no, log);
                 continue;
             }
             system.metrics.inc(Counter::TrxRecovered);

@@ -228,7 +228,7 @@ impl TxnSystem {
     pub(crate) fn abandon_rollback(&self, owner: Arc<Owner>, log: UndoLog, xid: Option<Vec<u8>>) {
         let tried = !log.is_prepared();
         self.losers.add(Loser { owner, log, xid, tried });
-        self.background.wake();
+        self.purger.background.wake();
     }
 
     /// Whether a loser that waits to be rolled back has changed an entry of one of `indexes`. What
@@ -243,7 +243,7 @@ impl TxnSystem {
     /// An index was dropped: what it stood in the way of may come to its end.
     pub(crate) fn retry_blocked_losers(&self) {
         if self.losers.unblock() {
-            self.background.wake();
+            self.purger.background.wake();
         }
     }
 }

@@ -1,0 +1,66 @@
+//! The indexes that rollback and purge know, by their ids.
+//!
+//! An undo record names its index by id; rollback and purge look the index up here. Each group of
+//! threads reads a list of its own.
+
+use std::sync::Arc;
+
+use holdfast_base::blocking::{Mutex, RwLock};
+use holdfast_base::{HashMap, IndexId};
+use holdfast_metrics::Spread;
+
+use crate::entry::index::TableIndex;
+
+/// See the module.
+pub(crate) struct IndexRegistry {
+    indexes: Spread<RwLock<HashMap<IndexId, Arc<TableIndex>>>>,
+    /// Row counters from the checkpoint, of indexes that are not registered yet.
+    saved_rows: Mutex<HashMap<IndexId, u64>>,
+}
+
+impl IndexRegistry {
+    /// No index, and the row counters of the last checkpoint.
+    pub fn new(rows: &[(IndexId, u64)]) -> IndexRegistry {
+        IndexRegistry { indexes: Spread::default(), saved_rows: Mutex::new(rows.iter().copied().collect()) }
+    }
+
+    /// Adds an index, with its row counter from the checkpoint. Returns whether there was one.
+    pub fn add(&self, index: &Arc<TableIndex>) -> bool {
+        let saved = self.saved_rows.lock().remove(&index.id());
+        saved.inspect(|&rows| index.set_rows(rows));
+        self.indexes.all().for_each(|own| drop(own.write().insert(index.id(), Arc::clone(index))));
+        saved.is_some()
+    }
+
+    /// Takes an index out, and returns it if it was there.
+    pub fn remove(&self, id: IndexId) -> Option<Arc<TableIndex>> {
+        let index = self.indexes.all().filter_map(|own| own.write().remove(&id)).last();
+        self.saved_rows.lock().remove(&id);
+        index
+    }
+
+    pub fn get(&self, id: IndexId) -> Option<Arc<TableIndex>> {
+        self.indexes.mine().read().get(&id).cloned()
+    }
+
+    pub fn all(&self) -> Vec<Arc<TableIndex>> {
+        self.indexes.mine().read().values().cloned().collect()
+    }
+
+    /// Row counters from the checkpoint whose indexes are not registered.
+    pub fn saved_rows(&self) -> Vec<(IndexId, u64)> {
+        self.saved_rows.lock().iter().map(|(id, rows)| (*id, *rows)).collect()
+    }
+
+    /// Counts the rows that a transaction which has committed put into indexes, or took out.
+    pub fn add_rows(&self, deltas: &mut Vec<(IndexId, i64)>) {
+        // What every transaction changes to no effect would go from core to core all the same.
+        deltas.retain(|(_, by)| *by != 0);
+        if !deltas.is_empty() {
+            let indexes = self.indexes.mine().read();
+            for (index, by) in deltas.drain(..) {
+                indexes.get(&index).inspect(|index| index.add_rows(by));
+            }
+        }
+    }
+}

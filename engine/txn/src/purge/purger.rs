@@ -1,0 +1,79 @@
+//! The purger: the state of purge, and what purge works with.
+//!
+//! # Purpose
+//! It has all that is kept of committed transactions: the history with their undo logs, the shelf
+//! and the version tree with versions for views, and the note of what damage has cost. It decides
+//! what becomes of each. Store, clock, commit map, views, undo space and indexes it shares with the
+//! rest of the transaction system.
+//!
+//! # Protocol
+//! * A commit puts its log into the history; the committer then tells the purger, and helps.
+//! * A view that ends tells the purger, which sweeps what was kept for it.
+//! * A reader asks for a version: undo page and shelf ([`Purger::prior`]), then version tree.
+//!
+//! What becomes of a log is in [`crate::purge`]; the methods are in `logs.rs` (purge of logs, help
+//! of committers), `shelving.rs` and `sweep.rs`. The background thread is in
+//! [`crate::purge::worker`], since it rolls back losers, too.
+//!
+//! # Lock order
+//! The purge mutex comes before page latches and before the mutexes of history, shelf and commit
+//! map. Nothing else is held when it is taken. Committers retire and shelve logs without it.
+//!
+//! # Invariants
+//! * One thread at a time, the holder of the purge mutex, reads logs of the queue, cuts them, and
+//!   moves versions to the version tree or out of it.
+//! * A log is in the history, on the shelf, or in the hands of a thread that purges or shelves it.
+
+use std::sync::Arc;
+
+use crossbeam_utils::CachePadded;
+use holdfast_base::Result;
+use holdfast_base::blocking::Mutex;
+use holdfast_metrics::Metrics;
+use holdfast_tree::Store;
+
+use crate::entry::registry::IndexRegistry;
+use crate::mvcc::clock::CommitClock;
+use crate::mvcc::commit_map::CommitMap;
+use crate::mvcc::view::Views;
+use crate::options::TxnConfig;
+use crate::purge::background::Background;
+use crate::purge::history::History;
+use crate::purge::lost::LostVersions;
+use crate::purge::shelf::Shelf;
+use crate::purge::sweep_state::SweepState;
+use crate::purge::versions::VersionTree;
+use crate::undo::UndoSpace;
+
+/// See the module.
+pub(crate) struct Purger {
+    // Shared with the transaction system.
+    pub store: Arc<Store>,
+    pub metrics: Arc<Metrics>,
+    pub config: TxnConfig,
+    pub clock: Arc<CommitClock>,
+    pub map: Arc<CommitMap>,
+    pub views: Arc<Views>,
+    pub undo: Arc<UndoSpace>,
+    pub indexes: Arc<IndexRegistry>,
+    // Its own.
+    pub history: History,
+    pub shelf: Shelf,
+    pub versions: VersionTree,
+    pub lost: LostVersions,
+    pub background: Background,
+    /// The purge mutex.
+    pub turn: CachePadded<Mutex<SweepState>>,
+}
+
+impl Purger {
+    /// Whether no log waits and no version is kept.
+    ///
+    /// # Errors
+    /// Those of reading the version tree.
+    pub fn keeps_nothing(&self) -> Result<bool> {
+        // A log in the hands of purge is in no list.
+        let _turn = self.turn.lock();
+        Ok(self.history.len() == 0 && self.shelf.is_empty() && self.versions.is_empty()?)
+    }
+}
