@@ -4,9 +4,10 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
+use holdfast_testkit::SplitMix64;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{self, Dice};
+use crate::data;
 use crate::engines::{self, Durability, Engine, Session};
 use crate::{Options, process};
 
@@ -106,7 +107,7 @@ fn slice(
                 let start = &start;
                 scope.spawn(move || -> anyhow::Result<Done> {
                     let mut session = engine.session(durability)?;
-                    let mut dice = Dice::new(seed ^ (thread as u64) << 48);
+                    let mut dice = SplitMix64::new(seed ^ (thread as u64) << 48);
                     start.wait();
                     let (begin, cpu_before) = (Instant::now(), cpu());
                     let mut done = 0;

@@ -6,6 +6,7 @@ use anyhow::Context;
 use holdfast_lab::conditions::Watch;
 use holdfast_lab::document::write_json;
 use holdfast_lab::machine::Machine;
+use holdfast_lab::measure::human;
 
 use crate::cgroup::Cgroup;
 use crate::child::{Reply, Request, Work};
@@ -136,7 +137,7 @@ fn load(peers: &mut [Peer], large: bool, name: &str) -> Row {
     for peer in peers {
         let cell = peer.ask(&Request::Load { large }).map(|(rate, _)| vec![rate]);
         match &cell {
-            Ok(rate) => eprintln!("{name}: {}: {} rows/s", peer.name, table::grouped(rate[0])),
+            Ok(rate) => eprintln!("{name}: {}: {} rows/s", peer.name, human(rate[0])),
             Err(why) => eprintln!("{name}: {}: {why}", peer.name),
         }
         cells.push(cell);
@@ -165,11 +166,7 @@ fn measure(
         for (peer, cell) in peers.iter_mut().zip(&mut cells) {
             let request = Request::Slice { work, threads, millis: options.slice_ms, seed: round as u64 };
             let rates = peer.ask(&request);
-            eprint!(
-                " {} {}",
-                peer.name,
-                rates.as_ref().map_or("failed".to_string(), |(rate, _)| table::grouped(*rate))
-            );
+            eprint!(" {} {}", peer.name, rates.as_ref().map_or("failed".to_string(), |(rate, _)| human(*rate)));
             note(cell, rates, round);
         }
         if let (Some(fio), Some(cell)) = (fio, cells.last_mut()) {

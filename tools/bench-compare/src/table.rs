@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use holdfast_lab::measure::human;
+
 /// One workload's samples for each column (operations per second); `Err` says why a cell is empty.
 pub struct Row {
     pub name: String,
@@ -33,7 +35,7 @@ pub fn markdown(columns: &[String], rows: &[Row]) -> String {
                 (Ok(samples), Some(median)) => {
                     let (low, high) = samples.iter().fold((f64::MAX, 0f64), |(l, h), &s| (l.min(s), h.max(s)));
                     let spread = (high - low) / 2.0 / median * 100.0;
-                    let shown = grouped(*median);
+                    let shown = human(*median);
                     let shown = if *median == best && column != "fio" { format!("**{shown}**") } else { shown };
                     format!("{shown} ±{spread:.0}%")
                 }
@@ -56,17 +58,4 @@ pub fn cells(columns: &[String], rows: &[Row]) -> serde_json::Value {
         serde_json::json!({ "name": row.name, "cells": cells })
     };
     rows.iter().map(row).collect()
-}
-
-/// 1234567.8 as "1,234,568".
-pub fn grouped(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

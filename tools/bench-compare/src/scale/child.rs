@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use holdfast_testkit::SplitMix64;
 use nix::sys::resource::{Usage, UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use rustix::process::Signal;
@@ -12,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use super::operation::{Operation, Worker};
 use super::options::Options;
-use crate::data::Dice;
 use crate::engines::{self, Appends, Durability};
 use crate::process;
 
@@ -93,7 +93,7 @@ fn run(engine: &dyn Appends, rows: u64, next: &AtomicU64, turn: Turn) -> anyhow:
             let worker = || -> anyhow::Result<Worker<'_>> {
                 let session = engine.session(turn.durability)?;
                 let appender = engine.appender(turn.durability)?;
-                Ok(Worker { session, appender, dice: Dice::new(turn.seed ^ thread << 40), rows, next })
+                Ok(Worker { session, appender, dice: SplitMix64::new(turn.seed ^ thread << 40), rows, next })
             };
             let worker = worker();
             ready.fetch_add(1, Ordering::Relaxed);

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use holdfast_lab::measure::count;
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rustix::process::Signal;
 
@@ -12,7 +13,6 @@ use super::cells::{Cell, Sample, Work};
 use super::child::{Reply, Request, Turn};
 use super::options::Options;
 use crate::process::{self, Process};
-use crate::table::grouped;
 
 /// What a turn takes beside its length: threads are started, tables are emptied, a last operation
 /// ends.
@@ -61,7 +61,7 @@ pub fn run(options: &mut Options) -> anyhow::Result<Vec<Cell>> {
     for name in &options.engines {
         let mut contender = Contender::start(name, options)?;
         let loaded = contender.ask(&Request::Load).with_context(|| format!("{name} could not be loaded"))?;
-        eprintln!("{name}: {} rows loaded in {:.1} s", grouped(options.rows as f64), loaded.seconds);
+        eprintln!("{name}: {} rows loaded in {:.1} s", count(options.rows), loaded.seconds);
         contenders.push(contender);
     }
     let works = Work::all(&options.operations, &options.modes);

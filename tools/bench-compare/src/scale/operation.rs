@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use anyhow::ensure;
+use holdfast_testkit::SplitMix64;
 use serde::{Deserialize, Serialize};
 
-use crate::data::{self, Dice};
+use crate::data;
 use crate::engines::{Appender, Session};
 
 /// Rows that the threads of `hot` share.
@@ -55,7 +56,7 @@ impl Operation {
 pub struct Worker<'a> {
     pub session: Box<dyn Session + 'a>,
     pub appender: Box<dyn Appender + 'a>,
-    pub dice: Dice,
+    pub dice: SplitMix64,
     /// Rows of the first table.
     pub rows: u64,
     /// The key of the next row of the second table; shared by all threads.
@@ -93,7 +94,7 @@ impl Worker<'_> {
 
     fn put(&mut self) -> anyhow::Result<()> {
         let row = self.dice.below(self.rows);
-        let version = self.dice.next();
+        let version = self.dice.next_u64();
         self.session.put(&data::key(row), &data::value(row, version))
     }
 }

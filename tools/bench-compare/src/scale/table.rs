@@ -3,13 +3,13 @@
 use std::fmt::Write;
 
 use holdfast_lab::machine::Machine;
+use holdfast_lab::measure::count;
 use holdfast_lab::report::picture::{Panel, Picture};
 use holdfast_lab::text;
 
 use super::cells::{Cell, Work};
 use super::options::Options;
 use crate::engines;
-use crate::table::grouped;
 
 /// Columns of the terminal, where there is none.
 const WIDTH: usize = 100;
@@ -23,7 +23,7 @@ pub fn width() -> usize {
 /// A table for each operation, no wider than `width`.
 pub fn all(cells: &[Cell], options: &Options, width: usize) -> String {
     let mut out = String::new();
-    let rows = grouped(options.rows as f64);
+    let rows = count(options.rows);
     // Writing to a String cannot fail.
     let _ = writeln!(out, "\n{rows} rows of 100 bytes; medians of {} turns of {:.2} s", options.turns, options.seconds);
     for engine in &options.engines {
