@@ -1,6 +1,8 @@
 //! `holdfast-coherence`: which lines of memory threads share, measured in a trace, and how many
 //! operations a second the lines allow on machines that are not at hand, by a model.
 
+#![forbid(unsafe_code)]
+
 mod lines;
 mod model;
 mod sharing;
