@@ -3,20 +3,16 @@
 
 mod common;
 
-use holdfast::raw::{Lifetime, RawDatabase, RawOptions};
-use holdfast::{FlushAtCommit, Isolation, VerifyOptions};
+use common::rows::{begin, insert};
+use holdfast::raw::{Lifetime, RawDatabase};
+use holdfast::{FlushAtCommit, VerifyOptions};
 
 /// A database with a table of many rows with an entry each.
 fn filled() -> RawDatabase {
     let db = RawDatabase::new(common::small().in_memory().unwrap());
     db.create_table("t", &[("k", false)], b"", Lifetime::Lasting).unwrap();
-    let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
-    let (table, mut txn) = (db.open_table("t").unwrap(), db.begin(&options).unwrap());
-    for id in 0..2_000u32 {
-        let key = id.to_be_bytes();
-        txn.insert(&table, 0, &key, &[7; 50]).unwrap();
-        txn.insert(&table, 1, &[key, key].concat(), &[4]).unwrap();
-    }
+    let (table, mut txn) = (db.open_table("t").unwrap(), begin(&db));
+    (0..2_000).for_each(|id| insert(&mut txn, &table, id, &[7; 50], id).unwrap());
     txn.commit(FlushAtCommit::Lazy).unwrap();
     db
 }

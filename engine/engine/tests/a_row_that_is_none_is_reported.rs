@@ -5,8 +5,7 @@
 mod common;
 
 use holdfast::raw::RawDatabase;
-use holdfast::raw::RawOptions;
-use holdfast::{Database, FlushAtCommit, IndexDefinition, Isolation, TableDefinition, VerifyOptions};
+use holdfast::{Database, FlushAtCommit, IndexDefinition, TableDefinition, VerifyOptions};
 
 const BY_LEN: IndexDefinition<u64, &str, u64> =
     IndexDefinition::new("by_len", |_: &u64, text: &String, keys| keys.push(text.len() as u64));
@@ -17,8 +16,7 @@ fn a_check_reports_it() {
     let table = TableDefinition::<u64, &str>::new("rows").index(&BY_LEN);
     db.transact(|txn| txn.open_table(&table)?.insert(1, "one")).unwrap();
     let raw = RawDatabase::new(db.clone());
-    let isolation = Isolation::RepeatableRead;
-    let mut txn = raw.begin(&RawOptions { isolation, snapshot_isolation: false, read_only: false }).unwrap();
+    let mut txn = common::rows::begin(&raw);
     txn.insert(&raw.open_table("rows").unwrap(), 0, b"no u64", b"two").unwrap();
     txn.commit(FlushAtCommit::Sync).unwrap();
     let report = db.verify(&VerifyOptions::new(), &mut |_| {}).unwrap();

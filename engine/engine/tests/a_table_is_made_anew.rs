@@ -3,33 +3,20 @@
 
 mod common;
 
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::rows::{Entries, begin, covering, entry, insert, read};
 use holdfast::io::Disk;
-use holdfast::raw::{Lifetime, RawDatabase, RawLoad, RawOptions, RawRead, RawTable, RawTransaction};
-use holdfast::{Error, FlushAtCommit, Isolation, Result};
+use holdfast::raw::{Lifetime, RawDatabase, RawLoad};
+use holdfast::{Error, FlushAtCommit, Result};
 use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultOp};
-
-type Rows = Vec<(Vec<u8>, Vec<u8>)>;
-
-fn begin(db: &RawDatabase) -> RawTransaction {
-    let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
-    db.begin(&options).unwrap()
-}
-
-/// The entry of row `id` in the only index.
-fn entry(id: u32) -> Vec<u8> {
-    [(id % 7).to_be_bytes(), id.to_be_bytes()].concat()
-}
 
 fn put(db: &RawDatabase, name: &str, ids: std::ops::Range<u32>) -> Result<()> {
     let table = db.open_table(name)?;
     let mut txn = begin(db);
     for id in ids {
-        txn.insert(&table, 0, &id.to_be_bytes(), &[id as u8; 60])?;
-        txn.insert(&table, 1, &entry(id), &[4])?;
+        insert(&mut txn, &table, id, &[id as u8; 60], id % 7)?;
     }
     txn.commit(FlushAtCommit::Sync)
 }
@@ -45,16 +32,7 @@ fn database() -> RawDatabase {
     db
 }
 
-fn read(txn: &mut RawTransaction, table: &RawTable, index: u32) -> Result<Rows> {
-    let mut cursor = txn.cursor(table, index, (Bound::Unbounded, Bound::Unbounded), RawRead::default())?;
-    let mut rows = Rows::new();
-    while let Some((key, value)) = cursor.next()? {
-        rows.push((key.to_vec(), value.to_vec()));
-    }
-    Ok(rows)
-}
-
-fn rows(db: &RawDatabase, name: &str) -> [Rows; 2] {
+fn rows(db: &RawDatabase, name: &str) -> [Entries; 2] {
     let (table, mut txn) = (db.open_table(name).unwrap(), begin(db));
     [0, 1].map(|index| read(&mut txn, &table, index).unwrap())
 }
@@ -66,7 +44,7 @@ fn anew(db: &RawDatabase, name: &str, of_seven: u32) -> Result<RawLoad> {
         let id = u32::from_be_bytes(key[..].try_into().unwrap());
         if id % 7 < of_seven {
             load.push(0, key, key.len(), &value[..])?;
-            load.push(1, &entry(id), 8, &[4])?;
+            load.push(1, &entry(id % 7, id), 8, &covering(b""))?;
         }
     }
     load.finish()?;

@@ -6,14 +6,10 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
+use common::rows::begin;
 use holdfast::io::MemoryDisk;
-use holdfast::raw::{IndexSource, Lifetime, RawDatabase, RawOptions, RawTransaction};
-use holdfast::{Error, FlushAtCommit, Isolation};
-
-fn begin(db: &RawDatabase) -> RawTransaction {
-    let isolation = Isolation::RepeatableRead;
-    db.begin(&RawOptions { isolation, snapshot_isolation: false, read_only: false }).unwrap()
-}
+use holdfast::raw::{IndexSource, Lifetime, RawDatabase};
+use holdfast::{Error, FlushAtCommit};
 
 /// A database with the tables `t`, changed by the prepared transaction `x` whose session has gone,
 /// and `other`.

@@ -1,11 +1,13 @@
 //! The pages of a tree that is being built belong to nothing before the tree is complete. A
 //! compaction once took them for lost and gave them away: two trees then had the same pages.
 
-use std::ops::Bound;
+mod common;
+
 use std::time::Duration;
 
-use holdfast::raw::{IndexSource, Lifetime, RawDatabase, RawLoad, RawOptions, RawRead, RawTable};
-use holdfast::{Database, Isolation, VerifyOptions};
+use common::rows::{begin, read};
+use holdfast::raw::{IndexSource, Lifetime, RawDatabase, RawLoad, RawTable};
+use holdfast::{Database, VerifyOptions};
 
 const KEYS: u64 = 4_000;
 
@@ -16,15 +18,7 @@ fn push(load: &mut RawLoad, keys: std::ops::Range<u64>) {
 }
 
 fn rows(database: &RawDatabase, table: &RawTable, index: u32) -> u64 {
-    let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: true };
-    let mut txn = database.begin(&options).unwrap();
-    let all = (Bound::Unbounded, Bound::Unbounded);
-    let mut cursor = txn.cursor(table, index, all, RawRead::default()).unwrap();
-    let mut count = 0;
-    while cursor.next().unwrap().is_some() {
-        count += 1;
-    }
-    count
+    read(&mut begin(database), table, index).unwrap().len() as u64
 }
 
 fn assert_clean(database: &RawDatabase) {

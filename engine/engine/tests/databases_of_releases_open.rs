@@ -132,11 +132,7 @@ fn begin(raw: &RawDatabase) -> RawTransaction {
 fn prepare(raw: &RawDatabase) {
     raw.create_table("raw", &[("second", false)], b"options of the table", Lifetime::Lasting).unwrap();
     let (table, mut txn) = (raw.open_table("raw").unwrap(), begin(raw));
-    for n in 0..30u32 {
-        let (row, second) = (n.to_be_bytes(), (1_000 - n).to_be_bytes());
-        txn.insert(&table, 0, &row, b"row").unwrap();
-        txn.insert(&table, 1, &[second, row].concat(), &[4]).unwrap();
-    }
+    (0..30).for_each(|n| common::rows::insert(&mut txn, &table, n, b"row", 1_000 - n).unwrap());
     txn.commit(FlushAtCommit::Sync).unwrap();
     let mut txn = begin(raw);
     (30..35u32).for_each(|n| txn.insert(&table, 0, &n.to_be_bytes(), b"prepared").unwrap());

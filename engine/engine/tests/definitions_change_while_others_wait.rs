@@ -7,13 +7,9 @@ mod common;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use holdfast::raw::{Lifetime, RawDatabase, RawOptions, RawTransaction};
-use holdfast::{Error, FlushAtCommit, Isolation};
-
-fn begin(db: &RawDatabase) -> RawTransaction {
-    let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
-    db.begin(&options).unwrap()
-}
+use common::rows::begin;
+use holdfast::raw::{Lifetime, RawDatabase, RawTransaction};
+use holdfast::{Error, FlushAtCommit};
 
 /// A table with one committed row, and a transaction that has inserted another one.
 fn in_use(db: &RawDatabase, name: &str, lifetime: Lifetime) -> RawTransaction {

@@ -4,9 +4,9 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 
-use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase, RawOptions, RawRead, RawTable, RawTransaction};
+use common::rows::{self, begin_at};
+use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase, RawTable, RawTransaction};
 use holdfast::{Database, Error, FlushAtCommit, Isolation, Result, VerifyOptions};
 use holdfast_testkit::CrashDisk;
 
@@ -18,31 +18,25 @@ fn raw(db: &Database) -> RawDatabase {
     RawDatabase::new(db.clone())
 }
 
-fn begin(db: &RawDatabase, isolation: Isolation) -> RawTransaction {
-    db.begin(&RawOptions { isolation, snapshot_isolation: false, read_only: false }).unwrap()
-}
-
 fn row_key(i: u32) -> [u8; 4] {
     i.to_be_bytes()
 }
 
 /// The entry of a row in the index that orders them the other way round.
 fn entry(i: u32) -> (Vec<u8>, Vec<u8>) {
-    // An entry says how long its index key is.
-    let value = [&[4][..], &[i as u8; 50]].concat();
-    ([(u32::MAX - i).to_be_bytes(), row_key(i)].concat(), value)
+    (rows::entry(u32::MAX - i, i), rows::covering(&[i as u8; 50]))
 }
 
 /// Its value when it finds no room in a page.
 fn large(i: u32) -> Vec<u8> {
-    [&[4][..], &vec![i as u8; 20_000]].concat()
+    rows::covering(&vec![i as u8; 20_000])
 }
 
 /// A table of rows with one index, `first`.
 fn fill(db: &RawDatabase, name: &str) {
     db.create_table(name, &[("first", false)], b"old", Lifetime::Lasting).unwrap();
     let table = db.open_table(name).unwrap();
-    let mut txn = begin(db, Isolation::RepeatableRead);
+    let mut txn = begin_at(db, Isolation::RepeatableRead);
     for i in 0..ROWS {
         let (key, value) = entry(i);
         txn.insert(&table, 0, &row_key(i), b"row").unwrap();
@@ -52,17 +46,11 @@ fn fill(db: &RawDatabase, name: &str) {
 }
 
 fn read_in(txn: &mut RawTransaction, table: &RawTable, index: u32) -> Result<Entries> {
-    let all = (Bound::Unbounded, Bound::Unbounded);
-    let mut cursor = txn.cursor(table, index, all, RawRead::default())?;
-    let mut found = Entries::new();
-    while let Some((key, value)) = cursor.next()? {
-        found.insert(key.to_vec(), value.to_vec());
-    }
-    Ok(found)
+    Ok(rows::read(txn, table, index)?.into_iter().collect())
 }
 
 fn read(db: &RawDatabase, name: &str, index: u32) -> Entries {
-    let mut txn = begin(db, Isolation::RepeatableRead);
+    let mut txn = begin_at(db, Isolation::RepeatableRead);
     read_in(&mut txn, &db.open_table(name).unwrap(), index).unwrap()
 }
 
@@ -130,13 +118,13 @@ fn an_index_is_added_and_kept_up() {
         add(&db, "t").unwrap();
         assert_added(&db, "t");
         let table = db.open_table("t").unwrap();
-        let mut txn = begin(&db, Isolation::RepeatableRead);
+        let mut txn = begin_at(&db, Isolation::RepeatableRead);
         for i in (0..ROWS).step_by(3) {
             assert!(txn.delete(&table, 1, &entry(i).0).unwrap());
         }
         txn.commit(FlushAtCommit::Sync).unwrap();
         let duplicate = [entry(1).0, b"other".to_vec()].concat();
-        let mut txn = begin(&db, Isolation::RepeatableRead);
+        let mut txn = begin_at(&db, Isolation::RepeatableRead);
         assert!(matches!(txn.insert_unique(&table, 1, &duplicate, 4, b"\x04"), Err(Error::DuplicateKey)));
         txn.insert_unique(&table, 1, &entry(0).0, 4, b"\x04").unwrap();
         txn.txn().rollback().unwrap();
@@ -154,7 +142,7 @@ fn a_dropped_index_gives_its_pages_back() {
     let db = raw(&db);
     fill(&db, "t");
     let stale = db.open_table("t").unwrap();
-    let mut txn = begin(&db, Isolation::RepeatableRead);
+    let mut txn = begin_at(&db, Isolation::RepeatableRead);
     assert!(txn.update(&stale, 1, &entry(9).0, &large(9)).unwrap());
     txn.commit(FlushAtCommit::Sync).unwrap();
     drop(txn);
@@ -163,7 +151,7 @@ fn a_dropped_index_gives_its_pages_back() {
     assert_eq!(read(&db, "t", 0).len(), ROWS as usize);
     assert_sound(&db);
     // A session that has not heard of it can do no harm.
-    let mut txn = begin(&db, Isolation::RepeatableRead);
+    let mut txn = begin_at(&db, Isolation::RepeatableRead);
     assert!(matches!(txn.insert(&stale, 0, b"k", b"v"), Err(Error::TableMismatch { .. })));
     assert!(matches!(read_in(&mut txn, &stale, 1), Err(Error::TableMismatch { .. })));
     drop(txn);
@@ -219,11 +207,11 @@ fn a_snapshot_of_before_cannot_use_a_new_index() {
     let (_disk, db) = common::on_memory_disk();
     let db = raw(&db);
     fill(&db, "t");
-    let mut old = begin(&db, Isolation::RepeatableRead);
+    let mut old = begin_at(&db, Isolation::RepeatableRead);
     old.txn().take_snapshot();
-    let mut committed = begin(&db, Isolation::ReadCommitted);
+    let mut committed = begin_at(&db, Isolation::ReadCommitted);
     committed.txn().take_snapshot();
-    let mut change = begin(&db, Isolation::RepeatableRead);
+    let mut change = begin_at(&db, Isolation::RepeatableRead);
     let table = db.open_table("t").unwrap();
     change.update(&table, 0, &row_key(1), b"changed").unwrap();
     change.commit(FlushAtCommit::Sync).unwrap();
@@ -246,7 +234,7 @@ fn a_prepared_transaction_keeps_its_table() {
     let (_disk, db) = common::on_memory_disk();
     let db = raw(&db);
     fill(&db, "t");
-    let mut txn = begin(&db, Isolation::RepeatableRead);
+    let mut txn = begin_at(&db, Isolation::RepeatableRead);
     txn.insert(&db.open_table("t").unwrap(), 0, b"k", b"v").unwrap();
     txn.prepare(b"x", FlushAtCommit::Sync).unwrap();
     drop(txn);

@@ -1,8 +1,11 @@
 //! What INFORMATION_SCHEMA and the monitor show, through the interface that they use.
 
+mod common;
+
 use std::time::Duration;
 
-use holdfast::raw::{Lifetime, RawDatabase, RawLock, RawOptions, RawRead, RawTransaction, Session};
+use common::rows::begin_at;
+use holdfast::raw::{Lifetime, RawDatabase, RawLock, RawRead, RawTransaction, Session};
 use holdfast::{Cell, ColumnType, Database, Error, Isolation, Listing};
 
 /// The rows of a listing as text, a line each: `column=value` for the columns asked for.
@@ -35,7 +38,7 @@ fn rows(db: &RawDatabase, listing: Listing, columns: &[&str]) -> Vec<String> {
 }
 
 fn begin(db: &RawDatabase, isolation: Isolation) -> RawTransaction {
-    let mut txn = db.begin(&RawOptions { isolation, snapshot_isolation: false, read_only: false }).unwrap();
+    let mut txn = begin_at(db, isolation);
     txn.statement(Duration::from_secs(60)).unwrap();
     txn
 }

@@ -6,34 +6,17 @@ mod common;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase, RawOptions, RawRead, RawTable, RawTransaction};
-use holdfast::{Error, FlushAtCommit, Isolation, Result, VerifyOptions};
+use common::rows::{begin, covering, entry};
+use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase, RawRead, RawTable, RawTransaction};
+use holdfast::{Error, FlushAtCommit, Result, VerifyOptions};
+use holdfast_testkit::SplitMix64;
 
 /// The rows: what they are indexed by.
 type Rows = BTreeMap<u32, u32>;
 
-/// A few numbers that look like chance.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u32) -> u32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % u64::from(n)) as u32
-    }
-}
-
-fn begin(db: &RawDatabase) -> RawTransaction {
-    let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
-    db.begin(&options).unwrap()
-}
-
-fn entry(id: u32, a: u32) -> Vec<u8> {
-    [a.to_be_bytes(), id.to_be_bytes()].concat()
-}
-
-/// An entry says how long its index key is; some have more to say, and that changes.
+/// The value of an entry; what it covers changes with `a`.
 fn covered(id: u32, a: u32) -> Vec<u8> {
-    [&[4][..], &vec![id as u8; (a % 7) as usize]].concat()
+    covering(&vec![id as u8; (a % 7) as usize])
 }
 
 /// A database with the table `t` of rows, one in three of 0..300.
@@ -60,22 +43,22 @@ fn put(txn: &mut RawTransaction, table: &RawTable, rows: &mut Rows, id: u32, a: 
         (Some(_), None) => assert!(txn.delete(table, 0, &key).unwrap()),
     }
     if let Some(before) = before {
-        txn.note_entry(table, 0, &entry(id, before), None).unwrap();
+        txn.note_entry(table, 0, &entry(before, id), None).unwrap();
     }
     if let Some(a) = a {
-        txn.note_entry(table, 0, &entry(id, a), Some((prefix, &covered(id, a)))).unwrap();
+        txn.note_entry(table, 0, &entry(a, id), Some((prefix, &covered(id, a)))).unwrap();
         rows.insert(id, a);
     }
 }
 
 /// Runs a transaction of random changes; some are taken back.
-fn change(db: &RawDatabase, rows: &mut Rows, random: &mut Random) {
+fn change(db: &RawDatabase, rows: &mut Rows, random: &mut SplitMix64) {
     let (table, mut txn) = (db.open_table("t").unwrap(), begin(db));
     let mut seen = rows.clone();
     for _ in 0..random.below(12) {
         let (place, saved) = (txn.txn().savepoint(), seen.clone());
         for _ in 0..random.below(4) {
-            let (id, a) = (random.below(300), random.below(50));
+            let (id, a) = (random.below(300) as u32, random.below(50) as u32);
             let a = if random.below(3) == 0 { None } else { Some(a) };
             put(&mut txn, &table, &mut seen, id, a, 8);
         }
@@ -117,7 +100,7 @@ fn assert_sound(db: &RawDatabase) {
 #[test]
 fn the_index_has_what_the_rows_say() {
     for seed in 0..200 {
-        let (mut random, (db, mut rows)) = (Random(seed), filled());
+        let (mut random, (db, mut rows)) = (SplitMix64::new(seed), filled());
         let mut alter = db.begin_alter("t", &[("second", false)], true, common::WAIT).unwrap();
         for _ in 0..random.below(6) {
             change(&db, &mut rows, &mut random);
@@ -128,7 +111,7 @@ fn the_index_has_what_the_rows_say() {
             change(&db, &mut rows, &mut random);
         }
         for (&id, &a) in &filled_from {
-            alter.push(0, &entry(id, a), 8, &covered(id, a)).unwrap();
+            alter.push(0, &entry(a, id), 8, &covered(id, a)).unwrap();
         }
         alter.finish().unwrap();
         for _ in 0..random.below(6) {
@@ -143,7 +126,7 @@ fn the_index_has_what_the_rows_say() {
         }
         commit(&db, &mut alter).unwrap();
         drop(alter);
-        let mut wanted: Vec<_> = rows.iter().map(|(&id, &a)| (entry(id, a), covered(id, a))).collect();
+        let mut wanted: Vec<_> = rows.iter().map(|(&id, &a)| (entry(a, id), covered(id, a))).collect();
         wanted.sort();
         assert_eq!(read(&db, 1), wanted, "seed {seed}");
         assert_eq!(read(&db, 0).len(), rows.len());
@@ -155,7 +138,7 @@ fn the_index_has_what_the_rows_say() {
 fn build_unique(db: &RawDatabase, rows: &Rows) -> RawAlter {
     let mut alter = db.begin_alter("t", &[("second", true)], true, common::WAIT).unwrap();
     for (&id, &a) in rows {
-        alter.push(0, &entry(id, a), 4, &covered(id, a)).unwrap();
+        alter.push(0, &entry(a, id), 4, &covered(id, a)).unwrap();
     }
     alter.finish().unwrap();
     alter
@@ -187,7 +170,7 @@ fn only_what_is_there_twice_in_the_end_is_refused() {
     put_all(&db, &mut rows, &[(3, Some(6))]);
     assert!(matches!(commit(&db, &mut alter), Err(Error::DuplicateKey)));
     let refused = alter.duplicate().map(|d| (d.index, d.key.clone(), d.value.clone()));
-    assert_eq!(refused, Some((0, entry(3, 6), covered(3, 6))));
+    assert_eq!(refused, Some((0, entry(6, 3), covered(3, 6))));
     assert_eq!(db.database().compact().unwrap().pages_reclaimed, 0);
     put_all(&db, &mut rows, &[(9, Some(10))]);
     drop(alter);

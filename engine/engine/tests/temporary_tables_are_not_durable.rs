@@ -5,13 +5,13 @@ mod common;
 
 use std::sync::Arc;
 
+use common::rows;
 use holdfast::BackupOptions;
 use holdfast::Database;
 use holdfast::FlushAtCommit;
-use holdfast::Isolation;
 use holdfast::io::MemoryDisk;
 use holdfast::metrics::Counter;
-use holdfast::raw::{Lifetime, RawDatabase, RawOptions};
+use holdfast::raw::{Lifetime, RawDatabase};
 use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultOp};
 
 const COMMITS: u32 = 200;
@@ -27,12 +27,9 @@ fn create(db: &RawDatabase, name: &str, lifetime: Lifetime) -> holdfast::Result<
 /// Inserts rows, a transaction each.
 fn insert(db: &RawDatabase, name: &str, rows: u32) -> holdfast::Result<()> {
     let table = db.open_table(name)?;
-    let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
     for n in 0..rows {
-        let mut txn = db.begin(&options)?;
-        let (row, index_key) = (n.to_be_bytes(), (1000 - n).to_be_bytes());
-        txn.insert(&table, 0, &row, b"row")?;
-        txn.insert(&table, 1, &[index_key, row].concat(), &[4])?;
+        let mut txn = db.begin(&rows::OPTIONS)?;
+        rows::insert(&mut txn, &table, n, b"row", 1000 - n)?;
         txn.commit(FlushAtCommit::Sync)?;
     }
     Ok(())

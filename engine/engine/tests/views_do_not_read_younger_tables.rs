@@ -6,11 +6,12 @@ mod common;
 
 use std::time::Duration;
 
-use holdfast::raw::{Lifetime, RawDatabase, RawLock, RawOptions, RawRead, RawTransaction};
+use common::rows::begin_at;
+use holdfast::raw::{Lifetime, RawDatabase, RawLock, RawRead, RawTransaction};
 use holdfast::{Database, Error, FlushAtCommit, Isolation, Result};
 
 fn begin(db: &RawDatabase, isolation: Isolation) -> RawTransaction {
-    let mut txn = db.begin(&RawOptions { isolation, snapshot_isolation: false, read_only: false }).unwrap();
+    let mut txn = begin_at(db, isolation);
     txn.txn().take_snapshot();
     txn
 }

@@ -1,6 +1,7 @@
 //! What several tests use.
 #![allow(dead_code)]
 
+pub mod rows;
 pub mod script;
 
 use std::sync::Arc;
