@@ -45,7 +45,7 @@ fn holdfast(outcomes: &[PolicyOutcome], hint: Hint) -> Vec<Claim> {
             name: format!("{policy}, {}", start.name()),
             oltp: &oltp,
             dump: &dump,
-            hot_reads: outcome.and_then(|o| o.of.hot_reads),
+            hot_reads: outcome.map_or(Evidence::Nothing, |o| o.of.evidence_of_hot_reads()),
             turnovers: outcome.map_or(0.0, |o| o.of.turnovers),
         };
         claims.extend(beside.claims());
@@ -125,7 +125,7 @@ mod tests {
             p95_ms: Some(1.0),
             hot_reads: Some(0),
             turnovers: 25.0,
-            warmth: Some(Warmth { reads: Some(100), seconds: 1.0, reached: true }),
+            warmth: Some(Warmth { reads: Some(100), seconds: 1.0, reached: true, whole: true }),
             young: Some((95, 0)),
             resident: Default::default(),
             pool_mb: 1.0,
@@ -171,12 +171,28 @@ mod tests {
         assert_eq!(failing(&|o| o.of.dump_s_beside = vec![9700.0; 3]), 2);
         assert_eq!(failing(&|o| o.of.hot_reads = Some(1)), 2);
         assert_eq!(failing(&|o| o.of.turnovers = 19.0), 2, "zero reads over too few turnovers");
-        let slow = Warmth { reads: Some(106), seconds: 1.0, reached: true };
+        let slow = Warmth { reads: Some(106), seconds: 1.0, reached: true, whole: true };
         assert_eq!(failing(&|o| o.of.warmth = (o.of.start == Start::Cold).then_some(slow).or(o.of.warmth)), 1);
         assert_eq!(
             failing(&|o| o.of.warmth = o.of.warmth.map(|w| Warmth { reached: o.of.start == Start::Warm, ..w })),
             1
         );
+    }
+
+    #[test]
+    fn a_table_that_a_busy_machine_did_not_get_warm_fails_nothing() {
+        let mut outcomes = all_good();
+        let cold =
+            |o: &&mut PolicyOutcome| o.policy == Policy::Holdfast { hint: Hint::Declared } && o.of.start == Start::Cold;
+        let o = outcomes.iter_mut().find(cold).unwrap();
+        o.of.warmth = o.of.warmth.map(|w| Warmth { reached: false, whole: false, ..w });
+        (o.of.hot_reads, o.of.tps_beside, o.of.ceiling_tps) = (Some(210), vec![60.0], vec![4000.0]);
+        assert_eq!(failing(&outcomes), 3, "on a quiet machine");
+        let fails = |v: &Verdict| v.answer == Answer::Fails;
+        assert!(!claims(&outcomes, true).iter().any(|c| fails(&c.judge(&Conditions::busy_machine()))));
+        // Of a table that was resident each read counts.
+        outcomes[0].of.hot_reads = Some(1);
+        assert!(claims(&outcomes, true).iter().any(|c| fails(&c.judge(&Conditions::busy_machine()))));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::options::{BIG, HOT, Start};
 use crate::bench::{Phase, Sample, Segment};
+use crate::claims::Evidence;
 use crate::document::{Run, metrics};
 use crate::measure::{Figure, human};
 
@@ -27,8 +28,10 @@ pub struct Warmth {
     pub seconds: f64,
     /// Pages of the hot table read in that time, if the subject reports them.
     pub reads: Option<u64>,
-    /// True if it became resident.
+    /// True if it became resident, but for a hundredth.
     pub reached: bool,
+    /// True if all of it did: no page of it is left to be read.
+    pub whole: bool,
 }
 
 /// The results of a run.
@@ -107,6 +110,13 @@ impl Outcome {
             Some(rate) if self.ceiling_tps.is_empty() => self.tps_beside.iter().map(|tps| tps / rate).collect(),
             _ => ratios(&self.tps_beside, &self.ceiling_tps),
         }
+    }
+
+    /// Reads of the hot table, as evidence for none. How long the table takes to become resident
+    /// depends on the machine, so reads of one that was not are no count like those of one that was.
+    pub fn evidence_of_hot_reads(&self) -> Evidence {
+        let reads = self.hot_reads.map(|n| n as f64);
+        if self.warmth.is_none_or(|w| w.whole) { Evidence::counted(reads) } else { Evidence::once(reads) }
     }
 
     /// The dump's pace beside OLTP, as a share of the ceiling, turn by turn.

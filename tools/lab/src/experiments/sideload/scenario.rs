@@ -305,11 +305,10 @@ impl Running<'_, '_> {
             resident(mark) >= goal
         })?;
         let to = self.bench.mark()?;
-        if reached {
-            let patience = self.minutes(SETTLE_MINUTES);
-            self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| resident(mark) >= all)?;
-        }
-        Ok((Warmth { reads: Some(to.reads_since(&from, HOT)), seconds: to.t - from.t, reached }, half))
+        let patience = self.minutes(SETTLE_MINUTES);
+        let whole =
+            reached && self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| resident(mark) >= all)?;
+        Ok((Warmth { reads: Some(to.reads_since(&from, HOT)), seconds: to.t - from.t, reached, whole }, half))
     }
 
     /// Measures a table that did not become resident: the second half of its time, which began at

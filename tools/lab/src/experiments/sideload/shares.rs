@@ -16,8 +16,8 @@ pub(crate) struct Shares<'a> {
     pub oltp: &'a [f64],
     /// The dump as a share of the ceiling.
     pub dump: &'a [f64],
-    /// Hot-table pages read from disk, if they are known, over this many turnovers of the hot set.
-    pub hot_reads: Option<u64>,
+    /// Hot-table pages read from disk, over this many turnovers of the hot set.
+    pub hot_reads: Evidence,
     /// See `hot_reads`.
     pub turnovers: f64,
 }
@@ -30,7 +30,7 @@ impl Shares<'_> {
             let text = format!("{name}: {what}, as a share of its rate when the pool holds both tables");
             Claim::new(text, Evidence::turns(of), SHARE)
         };
-        let reads = self.hot_reads.filter(|_| *turnovers >= TURNOVERS).map(|n| n as f64);
+        let reads = if *turnovers >= TURNOVERS { self.hot_reads } else { Evidence::Nothing };
         let text = format!(
             "{name}: hot-table pages read from disk over {turnovers:.0} turnovers of the hot set (at least \
              {TURNOVERS:.0})"
@@ -38,7 +38,7 @@ impl Shares<'_> {
         [
             share("OLTP beside the dump", self.oltp),
             share("the dump beside OLTP", self.dump),
-            Claim::new(text, Evidence::counted(reads), Bar::Exactly(0.0)),
+            Claim::new(text, reads, Bar::Exactly(0.0)),
         ]
     }
 

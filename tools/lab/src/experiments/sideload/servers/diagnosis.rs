@@ -53,7 +53,7 @@ mod tests {
             p95_ms: None,
             hot_reads,
             turnovers: 30.0,
-            warmth: Some(Warmth { seconds: 1.0, reads: None, reached: false }),
+            warmth: Some(Warmth { seconds: 1.0, reads: None, reached: false, whole: false }),
             young: Some((17, 0)),
             resident: [Vec::new(), resident, Vec::new()],
             pool_mb: 16.0,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::diagnosis;
 use crate::bench::Segment;
-use crate::claims::Claim;
+use crate::claims::{Claim, Evidence};
 use crate::document::Run;
 use crate::experiments::sideload::outcome::{Outcome, segments, spread};
 use crate::experiments::sideload::{HOT, Shares, Start};
@@ -35,7 +35,8 @@ pub fn claims(outcomes: &[ContenderOutcome]) -> Vec<Claim> {
             outcomes.iter().find(|o: &&ContenderOutcome| o.contender == Contender::Holdfast && o.of.start == start);
         let shares = |o: &ContenderOutcome| (o.of.oltp_ratios(), o.of.dump_ratios());
         let (oltp, dump) = outcome.map(shares).unwrap_or_default();
-        let (hot_reads, turnovers) = (outcome.and_then(|o| o.of.hot_reads), outcome.map_or(0.0, |o| o.of.turnovers));
+        let hot_reads = outcome.map_or(Evidence::Nothing, |o| o.of.evidence_of_hot_reads());
+        let turnovers = outcome.map_or(0.0, |o| o.of.turnovers);
         Shares { name: format!("holdfast, {}", start.name()), oltp: &oltp, dump: &dump, hot_reads, turnovers }.claims()
     };
     [Start::Warm, Start::Cold].into_iter().flat_map(of).collect()

@@ -311,7 +311,7 @@ impl Run<'_, '_> {
             quiet >= QUIET_SAMPLES
         };
         let (from, to, reached) = self.own.run_until(phase, self.options.times.patience, self.progress, until)?;
-        Ok(Warmth { seconds: to.t - from.t, reads: to.hot_reads_since(&from), reached })
+        Ok(Warmth { seconds: to.t - from.t, reads: to.hot_reads_since(&from), reached, whole: reached })
     }
 
     /// Runs OLTP and dump in turns with the ceiling.
