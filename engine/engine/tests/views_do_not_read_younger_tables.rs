@@ -62,6 +62,20 @@ fn a_view_of_before_cannot_lock_a_row_of_a_table_that_was_emptied() {
     }
 }
 
+/// A cursor that was refused once kept others from inserting.
+#[test]
+fn what_is_refused_to_a_view_of_before_locks_nothing() {
+    let (_db, db) = database(Lifetime::Lasting);
+    let mut old = begin(&db, Isolation::RepeatableRead);
+    db.truncate_table("t", common::WAIT).unwrap();
+    let table = db.open_table("t").unwrap();
+    let lock = Some(RawLock { exclusive: true, skip_locked: false, any_age: false });
+    let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
+    let refused = old.cursor(&table, 0, all, RawRead { lock, ..RawRead::default() }).map(drop);
+    assert!(matches!(refused, Err(Error::SnapshotTooOld)), "{refused:?}");
+    assert!(!old.txn().holds_locks());
+}
+
 #[test]
 fn what_a_reference_leads_to_is_read_whatever_the_age_of_its_table() {
     let (_db, db) = database(Lifetime::Lasting);

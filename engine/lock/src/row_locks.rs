@@ -298,8 +298,8 @@ impl LockManager {
         self.regrant_row(lock);
     }
 
-    /// `owner` has changed a row, which carries its id now: the lock that it has just entered for
-    /// that is not needed any more. It is kept if others wait for it.
+    /// `owner` has found its id in a row, or has put it there: the lock that it has just entered is
+    /// not needed. It is kept if others wait for it.
     pub fn leave_to_id(&self, owner: &Owner, index: IndexId, key: &[u8]) {
         if let Some(lock) = owner.take_just_entered(index, key)
             && !self.release_uncontended(owner, index, key)

@@ -12,6 +12,7 @@ use std::ops::Bound;
 use common::*;
 use holdfast_base::Error;
 use holdfast_metrics::Counter;
+use holdfast_pool::AccessKind;
 use holdfast_txn::*;
 use session::Session;
 
@@ -79,6 +80,19 @@ fn a_lock_that_is_older_than_a_savepoint_outlives_the_way_back_to_it() {
     txn.rollback().unwrap();
     assert!(!is_locked(&db, "a") && !is_locked(&db, "b"));
     assert_eq!(db.sys.locks().memory(), 0);
+}
+
+/// Entries that were loaded, and a transaction that has changed nothing, have no id: it is not the
+/// id of both.
+#[test]
+fn a_loaded_row_is_locked_by_a_transaction_without_changes() {
+    let db = Db::new();
+    let acc = db.store.pool().access(AccessKind::Point);
+    db.rows.load_entry(b"a", 1, &b"1"[..], &acc).unwrap();
+    drop(acc);
+    let mut txn = db.at(Isolation::RepeatableRead);
+    lock(&mut txn, &db, "a", LockWait::NoWait).unwrap();
+    assert!(is_locked(&db, "a"));
 }
 
 #[test]

@@ -49,6 +49,32 @@ fn rows_that_are_put_back_are_locked() {
     }
 }
 
+/// Neither the one that its insert has, nor one of a locking read.
+#[test]
+fn a_row_that_is_gone_leaves_no_lock() {
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
+        let db = Db::new();
+        db.put(&[("before", "1")]);
+        let mut txn = db.at(isolation);
+        let savepoint = txn.savepoint();
+        for key in [&b"entry"[..], b"read", b"cursor"] {
+            txn.insert(&db.rows, key, b"2").unwrap();
+        }
+        assert!(txn.lock_entry(&db.rows, b"entry", LockMode::Shared).unwrap());
+        assert!(txn.get_locked(&db.rows, b"read", LockMode::Exclusive, None, &mut Vec::new()).unwrap());
+        let options = CursorOptions { lock: Some(LockMode::Exclusive), ..CursorOptions::default() };
+        let mut cursor = txn.cursor(&db.rows, Bound::Included(b"cursor"), Bound::Included(b"cursor"), options).unwrap();
+        assert!(cursor.next().unwrap().is_some());
+        drop(cursor);
+        assert!(["entry", "read", "cursor"].iter().all(|key| is_locked(&db, key)), "the id in the row is a lock");
+        txn.rollback_to(savepoint).unwrap();
+        for key in ["entry", "read", "cursor"] {
+            assert!(!is_locked(&db, key), "{key} at {isolation:?}");
+        }
+        assert!(!is_locked(&db, "before"));
+    }
+}
+
 #[test]
 fn another_transaction_waits_for_the_end() {
     let db = Db::new();

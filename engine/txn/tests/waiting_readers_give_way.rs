@@ -101,3 +101,25 @@ fn a_row_that_is_passed_over_is_not_locked() {
     let mut third = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..options() });
     assert!(third.update(&db.rows, b"1", b"again", None).unwrap());
 }
+
+/// Of the key of a row that is gone nothing is wanted, also while purge has left the row there.
+#[test]
+fn a_reader_waits_for_no_lock_of_a_row_that_is_gone() {
+    let db = Db::new();
+    db.put(&[("a", ""), ("gone", ""), ("z", "")]);
+    let mut old = db.begin();
+    assert!(get(&mut old, &db.rows, "gone").is_some(), "purge keeps what this view sees");
+    let mut deleter = db.begin();
+    assert!(deleter.delete(&db.rows, b"gone", None).unwrap());
+    deleter.commit(FlushAtCommit::Lazy).unwrap();
+    let mut looker = db.sys.begin(options());
+    let found = looker.get_locked(&db.rows, b"gone", LockMode::Shared, None, &mut Vec::new()).unwrap();
+    assert!(!found && looker.holds_locks(), "it keeps the key free");
+    let mut reader = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..options() });
+    for direction in [Direction::Forward, Direction::Reverse] {
+        assert_eq!(read(&mut reader, &db.rows, direction, 9).unwrap().len(), 2);
+    }
+    drop(looker);
+    let mut inserter = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..options() });
+    assert!(matches!(inserter.insert(&db.rows, b"gone", b""), Err(Error::WouldBlock)), "the reader keeps it free, too");
+}

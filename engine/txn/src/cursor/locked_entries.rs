@@ -7,6 +7,7 @@ use holdfast_lock::{CoverId, KeyRange, LockWait};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Spot;
 
+use crate::cursor::locking::Locking;
 use crate::cursor::row_cursor::{RowCursor, access, borrow};
 use crate::entry::locked::{EntryRef, LockRequest, conflict, is_locked_by_others, lock_and_read, read_covered};
 use crate::entry::row::VersionHeader;
@@ -52,6 +53,9 @@ impl RowCursor {
     /// Locks entry `at` of the batch and reads its newest version. False if there is no such entry,
     /// or if it is skipped.
     pub(super) fn lock_entry(&mut self, at: usize) -> Result<bool> {
+        if self.is_kept_free(at)? {
+            return Ok(false);
+        }
         let Some(locking) = &mut self.locking else { return Ok(false) };
         locking.is_new = !locking.keep && !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
         locking.is_unlocked = false;
@@ -89,6 +93,21 @@ impl RowCursor {
             }
             Err(e) => Err(e),
         }
+    }
+
+    /// Whether entry `at` of the batch is deleted, by a transaction that has ended, and the
+    /// cursor's range keeps its place free. Then there is nothing to lock, whatever another
+    /// transaction has locked at its key: whether purge has removed the entry makes no difference.
+    fn is_kept_free(&self, at: usize) -> Result<bool> {
+        let keeps = |locking: &&Locking| locking.keep && !locking.first_updater_wins;
+        let (header, _) = split(&self.index, self.batch.get(at).1)?;
+        if !header.deleted || header.txn == self.owner.txn() || self.locking.as_ref().filter(keeps).is_none() {
+            return Ok(false);
+        }
+        let map = &self.system.map;
+        let before = map.moment();
+        let is_current = self.batch.spot(at).is_some_and(|spot| self.index.tree().is_current(&spot));
+        Ok(is_current && !map.is_active(header.txn) && !map.is_doubtful(header.txn, before))
     }
 
     /// Reads the entries ahead anew after a wait for an entry, or for the row that it leads to.

@@ -124,11 +124,12 @@ impl Txn {
         self.check_open()?;
         let serializable = self.options.isolation == Isolation::Serializable;
         let mode = options.lock.or(serializable.then_some(LockMode::Shared));
-        let locking = mode.map(|mode| self.locking(index, mode, from, to, options)).transpose()?;
-        let view = if locking.is_none() { Some(self.current_view().share()) } else { None };
+        let view = if mode.is_none() { Some(self.current_view().share()) } else { None };
         if !options.any_age {
+            // Before anything is locked: what is refused locks nothing.
             self.check_age(index)?;
         }
+        let locking = mode.map(|mode| self.locking(index, mode, from, to, options)).transpose()?;
         self.owner().cursor_opens();
         let Buffers { batch, key, value } = Buffers::take();
         Ok(RowCursor {

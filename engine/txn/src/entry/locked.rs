@@ -38,8 +38,9 @@ pub(crate) struct LockRequest<'a> {
 }
 
 /// Locks `key` and reads what is there. Returns where that is; if there is an entry, its payload is
-/// in `payload`. `seen`: where the entry was read before it was locked, and its payload then; if
-/// nothing has changed there, it needs not be looked for again.
+/// in `payload`. An entry that carries the owner's id is locked by that, and by nothing else.
+/// `seen`: where the entry was read before it was locked, and its payload then; if nothing has
+/// changed there, it needs not be looked for again.
 pub(crate) fn lock_and_read(
     system: &TxnSystem,
     entry: EntryRef<'_>,
@@ -67,6 +68,11 @@ pub(crate) fn lock_and_read(
         let header = split(index, payload)?.0;
         let writer = header.txn;
         if writer == owner.txn() {
+            // Else the lock would outlast the entry when a rollback to a savepoint removes it. No
+            // id, which a loaded entry and a transaction without changes share, locks nothing.
+            if writer != TxnId::NONE {
+                system.locks.leave_to_id(owner, index.id(), key);
+            }
             return Ok(spot);
         }
         if holdfast_base::planted!("undone-version-believed") && system.map.is_active(writer) {
