@@ -113,7 +113,7 @@ impl Outcome {
     }
 
     /// Reads of the hot table, as evidence for none. How long the table takes to become resident
-    /// depends on the machine, so reads of one that was not are no count like those of one that was.
+    /// depends on the machine, so reads of one that was not are no exact count.
     pub fn evidence_of_hot_reads(&self) -> Evidence {
         let reads = self.hot_reads.map(|n| n as f64);
         if self.warmth.is_none_or(|w| w.whole) { Evidence::counted(reads) } else { Evidence::once(reads) }
