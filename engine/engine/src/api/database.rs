@@ -260,7 +260,8 @@ impl Database {
     }
 
     /// Copies what can be read of table `name` into the table of the same name in `target`, which
-    /// is created there if there is none, and passes over damaged pages. Indexes of that table get
+    /// is created there if there is none, and passes over damaged pages. Rows are copied as they
+    /// are committed when this begins; as they are, if their older versions cannot be read. Indexes of that table get
     /// the entries of the rows that were saved. To have them all, create the table with its
     /// definition in `target` first: otherwise a damaged index is left out, unless the program has
     /// opened the table here for writing.
@@ -270,7 +271,7 @@ impl Database {
     /// has other types, or indexes of which it is not known how their entries are made; errors of
     /// `target`.
     pub fn salvage_table(&self, name: &str, target: &Database) -> Result<crate::SalvageReport> {
-        salvage::salvage_table(&self.instance, name, target.reference())
+        salvage::salvage_table(self.reference(), name, target.reference())
     }
 
     /// Copies what can be read of the tables whose files are in the directory `dir` into tables of

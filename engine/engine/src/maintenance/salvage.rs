@@ -2,8 +2,9 @@
 //!
 //! **Rows.** The tree above them may be what is damaged, so the file is read page by page: every
 //! sound page that says it is a leaf of the table's rows gives its rows. A row whose large value
-//! cannot be read is counted and left out. The newest version of every row is taken, that of a
-//! transaction which had not committed included.
+//! cannot be read is counted and left out. Of every row the version is taken that was committed
+//! when the salvage began; the newest one, if older versions cannot be read. Of entries that are
+//! copied the same.
 //!
 //! **Entries.** The table in the target never has an index that lacks entries. If it is known how
 //! entries are made - the program has created the table, or opened it for writing, in the target or
@@ -20,7 +21,7 @@ use holdfast_metrics::Local;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::node::NodeRef;
 use holdfast_tree::{Direction, PageSet, SpaceFile};
-use holdfast_txn::{NewValue, TableIndex, VersionHeader, values};
+use holdfast_txn::{NewValue, TableIndex, Txn, TxnOptions, VersionHeader, values};
 
 use crate::ddl::tables;
 use crate::instance::Instance;
@@ -76,18 +77,24 @@ pub(crate) const BATCH_ROWS: usize = 1_000;
 /// Looks at an index that others are changing before it is taken for damaged.
 const LOOKS: usize = 3;
 
-pub(crate) fn salvage_table(instance: &Instance, name: &str, target: &Local<Arc<Instance>>) -> Result<SalvageReport> {
+pub(crate) fn salvage_table(
+    reference: &Local<Arc<Instance>>,
+    name: &str,
+    target: &Local<Arc<Instance>>,
+) -> Result<SalvageReport> {
+    let instance: &Instance = reference;
     let schema = instance.schema();
     let table = schema.get(name).ok_or_else(|| Error::TableNotFound(name.into()))?;
-    let space = table.store.space()?;
+    let mut view = reference.begin(TxnOptions::snapshot());
+    view.take_snapshot();
     let mut report = SalvageReport::default();
     let (copy, entries) = destination(instance, table, target, &mut report)?;
     let specs: &[Arc<IndexSpec>] = if let Entries::Made(specs) = &entries { specs } else { &[] };
     let mut rows: Vec<Row> = Vec::new();
     let mut bytes = 0;
-    let pages = space.space().file().len()? / instance.meta.page_size as u64;
+    let pages = table.store.space()?.space().file().len()? / instance.meta.page_size as u64;
     for no in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
-        read_page(instance, table, space, PageNo(no), &mut rows, &mut report)?;
+        read_page(instance, table, &mut view, PageNo(no), &mut rows, &mut report)?;
         bytes += rows.last().map_or(0, |row| row.key.len() + row.value.len());
         if bytes > BATCH || rows.len() > BATCH_ROWS {
             write(target, &copy, specs, &mut rows, &mut report)?;
@@ -97,7 +104,7 @@ pub(crate) fn salvage_table(instance: &Instance, name: &str, target: &Local<Arc<
     write(target, &copy, specs, &mut rows, &mut report)?;
     if let Entries::Copied(indexes) = &entries {
         for (no, index) in indexes.iter().enumerate() {
-            copy_entries(instance, index, target, &copy, no)?;
+            copy_entries(instance, index, &mut view, target, &copy, no)?;
         }
     }
     Ok(report)
@@ -170,11 +177,12 @@ fn is_intact(instance: &Instance, index: &Arc<TableIndex>) -> Result<bool> {
 fn read_page(
     instance: &Instance,
     table: &TableHandle,
-    space: &SpaceFile,
+    view: &mut Txn,
     no: PageNo,
     rows: &mut Vec<Row>,
     report: &mut SalvageReport,
 ) -> Result<()> {
+    let (space, index) = (table.store.space()?, &table.store.all_indexes()[0]);
     let access = instance.pool().access(AccessKind::Maintenance);
     // A page that was given back may still hold rows of before. If that cannot be told, what it
     // holds is better than nothing.
@@ -189,18 +197,30 @@ fn read_page(
         }
         Err(error) => return Err(error),
     };
-    rows.extend(
-        leaf_rows(space, table.record.clustered, &page, &access, report).into_iter().filter(|row| !row.deleted),
-    );
+    let mut seen = |key: &[u8], newest: &[u8]| seen_version(view, index, key, newest);
+    let found = leaf_rows(space, table.record.clustered, &page, &mut seen, &access, report);
+    rows.extend(found.into_iter().filter(|row| !row.deleted));
     Ok(())
 }
 
-/// The rows of a page, if it is a leaf of the index `clustered`. Those whose large values cannot be
-/// read are counted as lost.
+/// The version of an entry that `view` sees, the newest one if that cannot be told; none if it sees
+/// none.
+fn seen_version(view: &mut Txn, index: &TableIndex, key: &[u8], newest: &[u8]) -> Option<Vec<u8>> {
+    let mut payload = newest.to_vec();
+    match view.seen_version(index, key, &mut payload) {
+        Some(there) => there.then_some(payload),
+        None => Some(newest.to_vec()),
+    }
+}
+
+/// The rows of a page, if it is a leaf of the index `clustered`. `seen` says which version of a row
+/// is taken, by its key and newest version. Those whose large values cannot be read are counted as
+/// lost.
 pub(crate) fn leaf_rows(
     space: &SpaceFile,
     clustered: IndexId,
     page: &[u8],
+    seen: &mut dyn FnMut(&[u8], &[u8]) -> Option<Vec<u8>>,
     access: &Access<'_>,
     report: &mut SalvageReport,
 ) -> Vec<Row> {
@@ -214,8 +234,9 @@ pub(crate) fn leaf_rows(
         return rows;
     };
     for slot in 0..node.count().unwrap_or(0) {
-        let (Some(key), Some(payload)) = (node.key(slot), node.payload(slot)) else { continue };
-        let Some((version, body)) = VersionHeader::decode(payload) else { continue };
+        let (Some(key), Some(newest)) = (node.key(slot), node.payload(slot)) else { continue };
+        let Some(payload) = seen(&key, newest) else { continue };
+        let Some((version, body)) = VersionHeader::decode(&payload) else { continue };
         let (mut value, mut head_len) = (Vec::new(), 0);
         if version.overflow && !version.deleted {
             let read = values::decode(body).and_then(|(_, head)| {
@@ -274,6 +295,7 @@ pub(crate) fn write(
 fn copy_entries(
     instance: &Instance,
     index: &TableIndex,
+    view: &mut Txn,
     target: &Local<Arc<Instance>>,
     copy: &TableHandle,
     no: usize,
@@ -282,7 +304,7 @@ fn copy_entries(
     let access = instance.pool().access(AccessKind::Maintenance);
     let mut after = None;
     loop {
-        let (batch, last) = read_entries(index, after.as_deref(), &access)?;
+        let (batch, last) = read_entries(index, view, after.as_deref(), &access)?;
         retry::transact(begin, |txn| {
             txn.enter(copy)?;
             for (key, value) in &batch {
@@ -305,13 +327,19 @@ type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
 
 /// Some of the live entries behind `after`, and the last key that was looked at, if there may be
 /// more.
-fn read_entries(index: &TableIndex, after: Option<&[u8]>, access: &Access<'_>) -> Result<(Pairs, Option<Vec<u8>>)> {
+fn read_entries(
+    index: &TableIndex,
+    view: &mut Txn,
+    after: Option<&[u8]>,
+    access: &Access<'_>,
+) -> Result<(Pairs, Option<Vec<u8>>)> {
     let (mut batch, mut looked_at) = (Vec::new(), 0);
     let mut cursor = index.tree().cursor(access);
     cursor.seek(after.map_or(Bound::Unbounded, Bound::Excluded), Direction::Forward);
     while let Some((key, payload)) = cursor.next()? {
         looked_at += 1;
-        if let Some((version, body)) = VersionHeader::decode(payload).filter(|(version, _)| !version.deleted) {
+        let payload = seen_version(view, index, key, payload).unwrap_or_default();
+        if let Some((version, body)) = VersionHeader::decode(&payload).filter(|(version, _)| !version.deleted) {
             let mut value = body.to_vec();
             if version.overflow {
                 values::read(index.tree().space(), index.id(), body, access, &mut value)?;

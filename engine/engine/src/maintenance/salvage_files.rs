@@ -180,7 +180,7 @@ impl Salvage<'_> {
     fn rows(&self, space: &SpaceFile, leaf: &Leaf, report: &mut SalvageReport) -> Result<Vec<Row>> {
         let access = self.access();
         let page = self.store.pool().fix_shared(space.space(), leaf.no, &access)?.to_vec();
-        Ok(leaf_rows(space, leaf.index, &page, &access, report))
+        Ok(leaf_rows(space, leaf.index, &page, &mut |_, newest| Some(newest.to_vec()), &access, report))
     }
 
     /// The leaves of a file that count, by LSN, and how many pages cannot be read.

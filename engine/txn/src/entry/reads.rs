@@ -15,7 +15,7 @@ use holdfast_pool::{Access, AccessKind};
 use crate::entry::index::{IndexKind, TableIndex};
 use crate::entry::locked::{EntryRef, LockRequest, lock_and_read};
 use crate::entry::values::Part;
-use crate::entry::visibility::split;
+use crate::entry::visibility::{Seen, split};
 use crate::options::Isolation;
 use crate::txn::Txn;
 use holdfast_lock::{LockMode, LockWait};
@@ -56,6 +56,19 @@ impl Txn {
             system.metrics.add(Counter::RowsRead, u64::from(found));
         }
         Ok(found)
+    }
+
+    /// Turns `payload`, header included, from the newest version of an entry into the one that the
+    /// transaction's view sees; returns whether it sees one. For a reader of pages that cannot look
+    /// the key up. `None` if it cannot be told: older versions cannot be read, or the entry has
+    /// changed since its page was read; then `payload` is of no use.
+    pub fn seen_version(&mut self, index: &TableIndex, key: &[u8], payload: &mut Vec<u8>) -> Option<bool> {
+        let (reader, system) = self.reader();
+        match system.version_at(index, key, payload, reader) {
+            Ok(Seen::Version) => Some(true),
+            Ok(Seen::Nothing) => Some(false),
+            Ok(Seen::Stale) | Err(_) => None,
+        }
     }
 
     /// Locks the entry of `key`, there or not, and reads its newest committed version (or this
