@@ -261,10 +261,10 @@ impl Database {
 
     /// Copies what can be read of table `name` into the table of the same name in `target`, which
     /// is created there if there is none, and passes over damaged pages. Rows are copied as they
-    /// are committed when this begins; as they are, if their older versions cannot be read. Indexes of that table get
-    /// the entries of the rows that were saved. To have them all, create the table with its
-    /// definition in `target` first: otherwise a damaged index is left out, unless the program has
-    /// opened the table here for writing.
+    /// are committed when this begins; as they are, if their older versions cannot be read.
+    /// Indexes of that table get the entries of the rows that were saved. To have them all, create
+    /// the table with its definition in `target` first: otherwise a damaged index is left out,
+    /// unless the program has opened the table here for writing.
     ///
     /// # Errors
     /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if the table in `target`

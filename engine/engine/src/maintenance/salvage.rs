@@ -203,6 +203,9 @@ fn read_page(
     Ok(())
 }
 
+/// Says which version of an entry is taken, by its key and newest version, if any.
+type Seen<'a> = dyn FnMut(&[u8], &[u8]) -> Option<Vec<u8>> + 'a;
+
 /// The version of an entry that `view` sees, the newest one if that cannot be told; none if it sees
 /// none.
 fn seen_version(view: &mut Txn, index: &TableIndex, key: &[u8], newest: &[u8]) -> Option<Vec<u8>> {
@@ -213,14 +216,13 @@ fn seen_version(view: &mut Txn, index: &TableIndex, key: &[u8], newest: &[u8]) -
     }
 }
 
-/// The rows of a page, if it is a leaf of the index `clustered`. `seen` says which version of a row
-/// is taken, by its key and newest version. Those whose large values cannot be read are counted as
-/// lost.
+/// The rows of a page, if it is a leaf of the index `clustered`. Those whose large values cannot be
+/// read are counted as lost.
 pub(crate) fn leaf_rows(
     space: &SpaceFile,
     clustered: IndexId,
     page: &[u8],
-    seen: &mut dyn FnMut(&[u8], &[u8]) -> Option<Vec<u8>>,
+    seen: &mut Seen<'_>,
     access: &Access<'_>,
     report: &mut SalvageReport,
 ) -> Vec<Row> {
