@@ -162,9 +162,17 @@ pub fn of_position(statement: &Statement, meanings: &Meanings) -> Option<&'stati
 }
 
 /// Whether InnoDB has forgotten what this engine keeps.
-pub fn of_forgetting(statement: &Statement, class: &Class, forgotten: &Forgotten) -> Option<&'static str> {
+pub fn of_forgetting(
+    statement: &Statement,
+    class: &Class,
+    [ours, theirs]: [&Answer; 2],
+    forgotten: &Forgotten,
+) -> Option<&'static str> {
     if matches!(class, Class::Lost | Class::Hangs | Class::Waits | Class::Table("CHECK TABLE")) {
         return None;
+    }
+    if forgotten.rows(&statement.sql, ours, theirs) {
+        return Some("InnoDB loses rows of a TEMPORARY table when a statement that has changed it fails");
     }
     if *class == Class::Rows && forgotten.sequence(statement) {
         return Some("a crash lets InnoDB forget which values of a sequence were given out");

@@ -1,5 +1,7 @@
-//! What InnoDB may have forgotten: by a crash, or when a table was opened anew.
+//! What InnoDB may have forgotten: by a crash, when a table was opened anew, or when a statement
+//! failed.
 
+use super::answer::{Answer, Outcome};
 use super::script::Statement;
 
 /// What opens a table anew, so that its partitions are asked for the number of the next row.
@@ -14,11 +16,18 @@ pub struct Forgotten {
     number_moves: bool,
     number: bool,
     crashed: bool,
+    temporary: Vec<String>,
+    /// Temporary tables of which a statement was undone.
+    undone: Vec<String>,
 }
 
 impl Forgotten {
-    /// A statement was carried out, or a part of it.
-    pub fn ended(&mut self, sql: &str) {
+    /// A statement was carried out, or a part of it, or was undone.
+    pub fn ended(&mut self, sql: &str, success: bool) {
+        self.temporary.extend(temporary(sql));
+        if !success {
+            self.undone.extend(self.temporary.iter().filter(|table| names(sql, table)).cloned());
+        }
         if ["CREATE TABLE", "ALTER TABLE"].iter().any(|verb| sql.starts_with(verb)) {
             self.has_numbers |= sql.contains("AUTO_INCREMENT");
             self.has_partitions |= sql.contains("PARTITION BY");
@@ -38,10 +47,38 @@ impl Forgotten {
         self.number
     }
 
+    /// Whether it may be rows of a temporary table: InnoDB answers as if there were fewer, after a
+    /// statement that has failed.
+    pub fn rows(&self, sql: &str, ours: &Answer, theirs: &Answer) -> bool {
+        let fewer = match (&ours.outcome, &theirs.outcome) {
+            (Outcome::Rows(ours), Outcome::Rows(theirs)) => theirs.len() < ours.len(),
+            (Outcome::Done(ours, _), Outcome::Done(theirs, _)) => theirs < ours,
+            (Outcome::Refused(1062, _), Outcome::Done(..)) => true,
+            _ => false,
+        };
+        fewer && self.undone.iter().any(|table| names(sql, table))
+    }
+
     /// Whether it may be the row of a sequence: the statement reads it, after a crash.
     pub fn sequence(&self, statement: &Statement) -> bool {
         self.crashed && statement.sql.starts_with("SELECT * FROM s")
     }
+}
+
+/// The temporary table that the statement creates.
+fn temporary(sql: &str) -> Option<String> {
+    let (_, rest) = sql.split_once(" TEMPORARY TABLE ").filter(|(verb, _)| verb.starts_with("CREATE"))?;
+    let rest = rest.strip_prefix("IF NOT EXISTS ").unwrap_or(rest);
+    rest.split(|c: char| !is_of_name(c)).next().map(str::to_owned)
+}
+
+/// Whether the table is named in the statement.
+fn names(sql: &str, table: &str) -> bool {
+    sql.split(|c: char| !is_of_name(c)).any(|word| word == table)
+}
+
+fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 /// Whether the statement gives rows that are there another `id`.
@@ -63,7 +100,7 @@ mod tests {
     fn forgets(definition: &str, change: &str, then: &str) -> bool {
         let mut forgotten = Forgotten::default();
         for sql in [definition, change, then] {
-            forgotten.ended(sql);
+            forgotten.ended(sql, true);
         }
         forgotten.number()
     }
@@ -78,6 +115,23 @@ mod tests {
         assert!(!forgets(&parted, "INSERT INTO t1 VALUES (9, 1)", rename));
         assert!(!forgets(&parted, "UPDATE t1 SET id = 24", "SELECT * FROM t1"));
         assert!(!forgets(COUNTS, "UPDATE t1 SET id = 24", rename));
+    }
+
+    #[test]
+    fn rows_of_a_temporary_table_are_forgotten_by_a_statement_that_fails() {
+        let done = |rows| Answer { outcome: Outcome::Done(rows, String::new()), warnings: Vec::new() };
+        let forgets = |table: &str, success, sql: &str, ours, theirs| {
+            let mut forgotten = Forgotten::default();
+            forgotten.ended(&format!("CREATE {table} (id INT, PRIMARY KEY (id))"), true);
+            forgotten.ended("UPDATE t5 SET id = id + 1", success);
+            forgotten.rows(sql, &done(ours), &done(theirs))
+        };
+        let (temporary, change) = ("TEMPORARY TABLE t5", "UPDATE t5 SET c1 = 1");
+        assert!(forgets(temporary, false, change, 4, 3));
+        assert!(!forgets(temporary, false, change, 3, 4), "it has more");
+        assert!(!forgets(temporary, true, change, 4, 3), "the statement has not failed");
+        assert!(!forgets(temporary, false, "UPDATE t6 SET c1 = 1", 4, 3), "another table");
+        assert!(!forgets("TABLE t5", false, change, 4, 3), "not a temporary one");
     }
 
     #[test]

@@ -92,7 +92,7 @@ impl Meanings {
 
     /// A statement has ended.
     pub fn ended(&mut self, statement: &Statement, answer: &Answer) {
-        self.forgotten.ended(&self.of(statement).sql);
+        self.forgotten.ended(&self.of(statement).sql, answer.is_success());
         let success = answer.is_success();
         if success {
             self.succeeded(statement);

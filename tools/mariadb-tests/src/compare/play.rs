@@ -217,7 +217,7 @@ impl Play<'_, '_, '_> {
         if let Some(reason) = differences::of_position(&meant, &self.meanings).filter(|_| class == Class::Rows) {
             return self.part(reason);
         }
-        if let Some(reason) = differences::of_forgetting(&meant, &class, self.meanings.forgotten()) {
+        if let Some(reason) = differences::of_forgetting(&meant, &class, [ours, theirs], self.meanings.forgotten()) {
             return self.part(reason);
         }
         if let Some(reason) = differences::of_snapshot(&meant.sql, [ours.code(), theirs.code()], &mut self.sides) {
