@@ -70,6 +70,8 @@ fn a_newer_version() {
     let error = db.begin_read().unwrap().open_table(&ROWS).and_then(|rows| rows.get(1).map(drop)).unwrap_err();
     assert!(matches!(&error, Error::Incompatible(what) if what.contains("newer version")), "{error}");
     other_is_whole(&db);
+    let error = db.salvage_table("rows", &Database::in_memory().unwrap()).unwrap_err();
+    assert!(matches!(&error, Error::Incompatible(_)), "{error}");
 }
 
 #[test]
@@ -79,4 +81,6 @@ fn a_flipped_bit_that_looks_like_a_newer_version() {
     let error = db.begin_read().unwrap().open_table(&ROWS).and_then(|rows| rows.get(1).map(drop)).unwrap_err();
     assert!(error.is_damage(), "{error}");
     other_is_whole(&db);
+    let error = db.salvage_table("rows", &Database::in_memory().unwrap()).unwrap_err();
+    assert!(error.is_damage(), "{error}");
 }

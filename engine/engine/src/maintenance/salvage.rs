@@ -85,6 +85,8 @@ pub(crate) fn salvage_table(
     let instance: &Instance = reference;
     let schema = instance.schema();
     let table = schema.get(name).ok_or_else(|| Error::TableNotFound(name.into()))?;
+    // A table whose file cannot be used has no indexes either.
+    let space = table.store.space()?;
     let mut view = reference.begin(TxnOptions::snapshot());
     view.take_snapshot();
     let mut report = SalvageReport::default();
@@ -92,7 +94,7 @@ pub(crate) fn salvage_table(
     let specs: &[Arc<IndexSpec>] = if let Entries::Made(specs) = &entries { specs } else { &[] };
     let mut rows: Vec<Row> = Vec::new();
     let mut bytes = 0;
-    let pages = table.store.space()?.space().file().len()? / instance.meta.page_size as u64;
+    let pages = space.space().file().len()? / instance.meta.page_size as u64;
     for no in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
         read_page(instance, table, &mut view, PageNo(no), &mut rows, &mut report)?;
         bytes += rows.last().map_or(0, |row| row.key.len() + row.value.len());
