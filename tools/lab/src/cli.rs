@@ -93,8 +93,10 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
     let mut progress = Progress::new();
     let result = match args.experiment.one {
         None => all(common, &mut progress).map(|(documents, text)| (Written::All(documents), text)),
-        Some(one) => experiment(one, &args.experiment.matches, &mut progress)
-            .map(|(document, text)| (Written::One(Box::new(document)), text)),
+        Some(one) => experiment(one, &args.experiment.matches, &mut progress).map(|(mut document, text)| {
+            document.command = command(std::env::args().skip(1));
+            (Written::One(Box::new(document)), text)
+        }),
     };
     progress.finish();
     let (mut written, mut text) = result?;
@@ -131,17 +133,37 @@ fn all(common: &CommonArgs, progress: &mut Progress) -> Result<(Vec<Document>, S
         words.extend(["--dir".to_owned(), common.dir.display().to_string()]);
         let flags = [(common.quick, "--quick"), (common.full, "--full"), (common.no_pin, "--no-pin")];
         words.extend(flags.iter().filter(|f| f.0).map(|f| f.1.to_owned()));
+        let command = command(["lab".to_owned()].into_iter().chain(words.iter().cloned()));
         let matches = one.command().try_get_matches_from(words).context("the arguments of an experiment")?;
         progress.line(&format!("== {name} =="));
-        let (document, shown) = match left_out(one, progress) {
+        let (mut document, shown) = match left_out(one, progress) {
             Some(said) => said,
             None => experiment(one, &matches, progress).with_context(|| format!("lab {name}"))?,
         };
+        document.command = command;
         text.push_str(&format!("== {name} ==\n\n{shown}\n"));
         documents.push(document);
     }
     text.push_str(&text::summary(&documents));
     Ok((documents, text))
+}
+
+/// A command line of the program, as a shell takes it, without the password of a server.
+fn command(words: impl Iterator<Item = String>) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
+    let word = |word: String| {
+        let word = without_password(word);
+        if word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    ["holdfast".to_owned()].into_iter().chain(words.map(word)).collect::<Vec<_>>().join(" ")
+}
+
+/// `user:password@host` of an address of a server, with a word in place of the password.
+fn without_password(word: String) -> String {
+    let Some((scheme, rest)) = word.split_once("://") else { return word };
+    let Some((who, host)) = rest.rsplit_once('@') else { return word };
+    let Some((user, _)) = who.split_once(':') else { return word };
+    format!("{scheme}://{user}:PASSWORD@{host}")
 }
 
 /// Replaces the results of an experiment that cannot be run here for lack of a server. Then the
@@ -237,6 +259,14 @@ fn output(written: &Written, text: &str, common: &CommonArgs) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_report_names_its_command_and_no_password() {
+        let said = |words: &[&str]| command(words.iter().map(|&word| word.to_owned()));
+        assert_eq!(said(&["lab", "scan", "--seed=2"]), "holdfast lab scan --seed=2");
+        let said = said(&["lab", "scan", "--target", "dsn:mysql://me:se:cr@t@host:3306/", "--dir", "it's here"]);
+        assert_eq!(said, "holdfast lab scan --target dsn:mysql://me:PASSWORD@host:3306/ --dir 'it'\\''s here'");
+    }
 
     #[test]
     fn what_was_left_out_says_why() {

@@ -28,6 +28,9 @@ pub struct Document {
     /// Title of the report, where the experiment gives it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
+    /// The command that repeats it, where it was run by one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub command: String,
     /// The machine that it ran on.
     pub machine: Machine,
     /// Every size, speed and switch, the seed included.
@@ -71,6 +74,7 @@ impl Document {
         Document {
             experiment: experiment.to_owned(),
             title: String::new(),
+            command: String::new(),
             machine,
             settings,
             runs: Vec::new(),

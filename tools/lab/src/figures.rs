@@ -3,6 +3,8 @@
 
 use serde::Serialize;
 
+use crate::text::{table, wrapped};
+
 /// A line of a chart.
 #[derive(Clone, Debug, Serialize)]
 pub struct Line {
@@ -70,10 +72,9 @@ impl Grid {
     /// As plain text.
     pub fn text(&self) -> String {
         let header: Vec<&str> = self.header.iter().map(String::as_str).collect();
-        let mut out = format!("{}\n\n{}", self.title, crate::text::table(&header, &self.rows, self.words));
+        let mut out = format!("{}\n\n{}", self.title, table(&header, &self.rows, self.words));
         if !self.note.is_empty() {
-            out.push_str(&self.note);
-            out.push('\n');
+            out.push_str(&wrapped(&self.note, 0));
         }
         out
     }
@@ -94,9 +95,9 @@ pub struct Figures {
 impl Figures {
     /// The tables as plain text.
     pub fn text(&self) -> String {
-        let mut out = format!("{}\n\n", self.lead);
+        let mut out = wrapped(&self.lead, 0) + "\n";
         for sentence in &self.words {
-            out.push_str(&format!("- {sentence}\n"));
+            out.push_str(&wrapped(&format!("- {sentence}"), 2));
         }
         if !self.words.is_empty() {
             out.push('\n');

@@ -1,11 +1,15 @@
-//! Tables and verdicts as plain text.
-
-use std::fmt::Write as _;
+//! Tables and verdicts as plain text, for a terminal of [`WIDTH`] columns.
 
 use crate::claims::{Answer, Verdict};
 use crate::document::Document;
 
+/// Columns of the terminal.
+const WIDTH: usize = 100;
+/// What stands between two columns of a table.
+const GAP: &str = "  ";
+
 /// Rows of cells as aligned columns: the first `left` columns to the left, the others to the right.
+/// A table that is wider than the terminal is broken into several, each with the first columns.
 #[must_use]
 pub fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
     let width = |column: usize| {
@@ -13,35 +17,61 @@ pub fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
         cells.map(|c| c.chars().count()).chain([header[column].chars().count()]).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..header.len()).map(width).collect();
-    let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let mut out = String::new();
-        for (column, cell) in cells.enumerate() {
-            let width = widths[column];
-            let padded = if column < left { format!("{cell:<width$}") } else { format!("{cell:>width$}") };
-            out.push_str(if column == 0 { "" } else { "  " });
-            out.push_str(&padded);
-        }
-        format!("{}\n", out.trim_end())
+    let line = |columns: &[usize], cell: &dyn Fn(usize) -> String| {
+        let padded = |&column: &usize| {
+            let (cell, width) = (cell(column), widths[column]);
+            if column < left { format!("{cell:<width$}") } else { format!("{cell:>width$}") }
+        };
+        format!("{}\n", columns.iter().map(padded).collect::<Vec<_>>().join(GAP).trim_end())
     };
-    let mut out = line(&mut header.iter().copied());
-    out.push_str(&line(&mut widths.iter().map(|&w| "-".repeat(w)).collect::<Vec<_>>().iter().map(String::as_str)));
-    for row in rows {
-        out.push_str(&line(&mut row.iter().map(String::as_str)));
-    }
-    out
+    let part = |columns: Vec<usize>| {
+        let mut out = line(&columns, &|column| header[column].to_owned());
+        out.push_str(&line(&columns, &|column| "-".repeat(widths[column])));
+        for row in rows {
+            out.push_str(&line(&columns, &|column| row.get(column).cloned().unwrap_or_default()));
+        }
+        out
+    };
+    parts(&widths, left).into_iter().map(part).collect::<Vec<_>>().join("\n")
 }
 
-/// One line per experiment: how many of its claims hold, and the claims that do not.
+/// The columns of each part of a table: the first `left`, and as many of the others as there is
+/// room for, one at least.
+fn parts(widths: &[usize], left: usize) -> Vec<Vec<usize>> {
+    let first = || (0..left.min(widths.len())).collect::<Vec<_>>();
+    let room = |columns: &[usize]| columns.iter().map(|&column| widths[column] + GAP.len()).sum::<usize>();
+    let mut parts = vec![first()];
+    for (column, width) in widths.iter().enumerate().skip(left) {
+        let last = parts.last().map_or(&[][..], Vec::as_slice);
+        if last.len() > left && room(last) + width > WIDTH {
+            parts.push(first());
+        }
+        parts.last_mut().into_iter().for_each(|part| part.push(column));
+    }
+    parts
+}
+
+/// A sentence in lines of the terminal's width. Those behind the first begin with `indent` spaces.
+#[must_use]
+pub fn wrapped(sentence: &str, indent: usize) -> String {
+    let indent = " ".repeat(indent);
+    textwrap::fill(sentence, textwrap::Options::new(WIDTH).subsequent_indent(&indent)) + "\n"
+}
+
+/// One line per experiment: how many of its claims hold. Then the claims that do not.
 #[must_use]
 pub fn summary(documents: &[Document]) -> String {
     let row = |d: &Document| {
-        let named = |v: &Verdict| format!("{}: {}", v.answer.name(), v.claim);
-        let others: Vec<String> =
-            [Answer::Fails, Answer::CannotTell].iter().flat_map(|a| d.with(*a)).map(named).collect();
         let holds = d.with(Answer::Holds).count();
-        vec![d.experiment.clone(), format!("{holds} of {}", d.verdicts.len()), others.join("; ")]
+        vec![d.experiment.clone(), format!("{holds} of {}", d.verdicts.len())]
     };
-    table(&["experiment", "claims that hold", "the others"], &documents.iter().map(row).collect::<Vec<_>>(), 3)
+    let mut out = table(&["experiment", "claims that hold"], &documents.iter().map(row).collect::<Vec<_>>(), 2);
+    for answer in [Answer::Fails, Answer::CannotTell] {
+        for (document, verdict) in documents.iter().flat_map(|d| d.with(answer).map(move |v| (d, v))) {
+            out.push_str(&wrapped(&format!("{}: {}: {}", answer.name(), document.experiment, verdict.claim), 4));
+        }
+    }
+    out
 }
 
 /// The verdicts, one per line, with the reason where there is one.
@@ -50,11 +80,8 @@ pub fn verdicts(verdicts: &[Verdict]) -> String {
     let mut out = String::new();
     for v in verdicts {
         let mark = if v.answer == Answer::Fails { "FAILS" } else { v.answer.name() };
-        // Writing to a String cannot fail.
-        let _ = writeln!(out, "{mark:<11}  {}: {} ({})", v.claim, v.measured(), v.bar);
-        if !v.reason.is_empty() {
-            let _ = writeln!(out, "{:<11}    {}", "", v.reason);
-        }
+        let reason = if v.reason.is_empty() { String::new() } else { format!("; {}", v.reason) };
+        out.push_str(&wrapped(&format!("{mark:<11}  {}: {} ({}){reason}", v.claim, v.measured(), v.bar), 15));
     }
     out
 }
@@ -67,5 +94,17 @@ mod tests {
     fn columns_are_aligned() {
         let rows = [vec!["a".into(), "10".into()], vec!["long".into(), "9".into()]];
         assert_eq!(table(&["name", "n"], &rows, 1), "name   n\n----  --\na     10\nlong   9\n");
+    }
+
+    #[test]
+    fn nothing_is_wider_than_the_terminal() {
+        let wide = "w".repeat(40);
+        let text = table(&["name", "a", "b", "c"], &[vec!["x".into(), wide.clone(), wide.clone(), wide.clone()]], 1);
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+        assert_eq!(text.matches("name").count(), 2, "each part says whose the cells are");
+        assert_eq!(text.matches(&wide).count(), 3);
+        let sentence = wrapped(&"word ".repeat(50), 4);
+        assert!(sentence.lines().all(|line| line.chars().count() <= WIDTH), "{sentence}");
+        assert_eq!(sentence.lines().filter(|line| line.starts_with("    word")).count(), sentence.lines().count() - 1);
     }
 }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use super::Body;
 use super::chart::{Band, Line, LineChart, legend};
 use crate::figures::{Chart, Figures, Grid};
 
@@ -21,9 +22,9 @@ fn tone(n: usize) -> &'static str {
     TONES[n % TONES.len()]
 }
 
-/// The sections of the report.
-pub(super) fn body(figures: &Figures) -> Markup {
-    html! {
+/// The content of the report.
+pub(super) fn body(figures: &Figures) -> Body {
+    let lead = html! {
         p class="lead" { (figures.lead) }
         @if !figures.words.is_empty() {
             section {
@@ -31,7 +32,8 @@ pub(super) fn body(figures: &Figures) -> Markup {
                 ul { @for sentence in &figures.words { li { (sentence) } } }
             }
         }
-        @for grid in &figures.grids { (table(grid)) }
+    };
+    let pictures = html! {
         @for (title, charts) in &figures.charts {
             section {
                 h2 { (title) }
@@ -39,22 +41,21 @@ pub(super) fn body(figures: &Figures) -> Markup {
                 div class="charts" { @for chart in charts { (draw(chart, &names)) } }
             }
         }
-    }
+    };
+    let folded = figures.grids.iter().map(|grid| (grid.title.clone(), table(grid))).collect();
+    Body { lead, pictures, folded }
 }
 
 fn table(grid: &Grid) -> Markup {
     let class = |n: usize| if n < grid.words { "w" } else { "n" };
     html! {
-        section {
-            h2 { (grid.title) }
-            div class="scroll" { table {
+            div class="scroll" { table class="many" {
                 thead { tr { @for (n, head) in grid.header.iter().enumerate() { th class=(class(n)) { (head) } } } }
                 tbody { @for row in &grid.rows {
                     tr { @for (n, cell) in row.iter().enumerate() { td class=(class(n)) { (cell) } } }
                 } }
             } }
             @if !grid.note.is_empty() { p class="note" { (grid.note) } }
-        }
     }
 }
 

@@ -1,5 +1,8 @@
 //! The report: a [`Document`] as one self-contained HTML page, in light and dark, with inline SVG
 //! charts. It loads nothing from elsewhere.
+//!
+//! It begins with what a reader in a hurry wants: the command, each claim with its answer and
+//! number, and the pictures. Everything else is folded.
 
 mod chart;
 mod figures;
@@ -18,6 +21,8 @@ use crate::claims::{Answer, Verdict};
 use crate::document::Document;
 
 const STYLE: &str = include_str!("style.css");
+/// The title of what says where figures come from.
+const PROVENANCE: &str = "Machine and settings";
 const SCRIPT: &str = include_str!("script.js");
 
 /// Writes the report of `document` to `path`.
@@ -36,8 +41,37 @@ pub fn write_all(documents: &[Document], path: &Path) -> Result<()> {
     std::fs::write(path, page_of_all(documents)).with_context(|| format!("write the report {}", path.display()))
 }
 
-/// Title and sections of an experiment.
-fn parts(document: &Document) -> (&str, Markup) {
+/// What a report shows of an experiment.
+struct Body {
+    /// What was done, in a sentence or two.
+    lead: Markup,
+    /// The pictures that answer the claims.
+    pictures: Markup,
+    /// What a reader unfolds, with titles.
+    folded: Vec<(String, Markup)>,
+}
+
+impl Body {
+    /// Answers and pictures; the rest is folded.
+    fn show(&self, document: &Document) -> Markup {
+        html! {
+            (self.lead)
+            @if !document.command.is_empty() { pre class="command" { (document.command) } }
+            (verdicts(document))
+            (changes(document))
+            (self.pictures)
+            @for (title, content) in &self.folded { (folded(title, content)) }
+        }
+    }
+}
+
+/// A section that a reader unfolds.
+fn folded(title: &str, content: &Markup) -> Markup {
+    html! { details class="part" { summary { h2 { (title) } } (content) } }
+}
+
+/// Title and content of an experiment.
+fn parts(document: &Document) -> (&str, Body) {
     match document.experiment.as_str() {
         name if name.starts_with("scan") => ("One report query between small queries", scan::body(document)),
         _ if !document.figures.is_empty() => (document.title.as_str(), figures::body(&document.figures)),
@@ -54,16 +88,7 @@ pub fn page(document: &Document) -> String {
         h1 { (title) }
         (summary(document))
     };
-    frame(
-        title,
-        &header,
-        &html! {
-            (body)
-            (verdicts(document))
-            (changes(document))
-            (provenance(document))
-        },
-    )
+    frame(title, &header, &html! { (body.show(document)) (provenance(document)) })
 }
 
 /// The report of several experiments as HTML: a summary, the experiments, provenance.
@@ -82,20 +107,17 @@ pub fn page_of_all(documents: &[Document]) -> String {
                 section id=(document.experiment) class="experiment" {
                     p class="kicker" { (document.experiment) }
                     h1 { (title) }
-                    (body)
-                    (verdicts(document))
-                    (changes(document))
+                    (body.show(document))
                 }
             }
-            section {
-                h2 { "Provenance" }
+            (folded(PROVENANCE, &html! {
                 div class="columns" {
                     @if let Some(machine) = machine { (listing("Machine", &machine)) }
                     @for document in documents {
                         (listing(&format!("Settings of {}", document.experiment), &Value::Object(document.settings.clone())))
                     }
                 }
-            }
+            }))
         },
     )
 }
@@ -192,7 +214,7 @@ fn verdicts(document: &Document) -> Markup {
     }
     html! {
         section {
-            h2 { "Verdicts" }
+            h2 { "Answers" }
             div class="scroll" { table {
                 thead { tr { th { "" } th { "claim" } th class="n" { "measured" } th class="n" { "bar" } } }
                 tbody {
@@ -216,16 +238,14 @@ fn verdict(v: &Verdict) -> Markup {
 
 fn provenance(document: &Document) -> Markup {
     let machine = serde_json::to_value(&document.machine).unwrap_or(Value::Null);
-    html! {
-        section {
-            h2 { "Provenance" }
-            div class="columns" {
-                (listing("Machine", &machine))
-                (listing("What else it did", &serde_json::to_value(document.conditions).unwrap_or(Value::Null)))
-                (listing("Settings", &Value::Object(document.settings.clone())))
-            }
+    let content = html! {
+        div class="columns" {
+            (listing("Machine", &machine))
+            (listing("What else it did", &serde_json::to_value(document.conditions).unwrap_or(Value::Null)))
+            (listing("Settings", &Value::Object(document.settings.clone())))
         }
-    }
+    };
+    folded(PROVENANCE, &content)
 }
 
 fn listing(title: &str, fields: &Value) -> Markup {

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::Body;
 use super::chart::{Bar, bars};
 use super::values::{number, policy_class, text};
 use crate::document::{Document, Run};
@@ -19,18 +20,20 @@ fn queries(document: &Document) -> Vec<&str> {
     list.into_iter().flatten().filter_map(|e| e.get("query")?.as_str()).collect()
 }
 
-/// The sections of the report.
-pub(super) fn body(document: &Document) -> Markup {
+/// The content of the report.
+pub(super) fn body(document: &Document) -> Body {
     let bar = |run: &Run, query: &str| {
         let value = seconds(run, query)?;
         let text = format!("{} s", human(value));
         Some(Bar { name: run.policy.clone(), class: policy_class(&run.policy), value, text })
     };
-    html! {
+    let lead = html! {
         p class="lead" {
             "A small table is queried twice, then a report goes over a big table that does not fit into the pool, "
             "then the small table is queried again. A cache that resists scans answers that last query from memory."
         }
+    };
+    let pictures = html! {
         section {
             h2 { "Time of each query" }
             div class="charts" {
@@ -40,26 +43,27 @@ pub(super) fn body(document: &Document) -> Markup {
                 }
             }
         }
-        section {
-            h2 { "Pages of the small table read again after the report" }
-            div class="scroll" { table {
-                thead { tr { th { "policy" } th { "" } th class="n" { "read again" } } }
-                tbody { @for run in &document.runs {
-                    tr {
-                        td { i class=(format!("key {}", policy_class(&run.policy))) {} (run.policy) }
-                        td { (text(&run.metrics, "about")) }
-                        td class="n" {
-                            @if let Some(share) = number(&run.metrics, "read_again") { (format!("{:.1} %", share * 100.0)) }
-                        }
+    };
+    let read_again = html! {
+        div class="scroll" { table {
+            thead { tr { th { "policy" } th { "" } th class="n" { "read again" } } }
+            tbody { @for run in &document.runs {
+                tr {
+                    td { i class=(format!("key {}", policy_class(&run.policy))) {} (run.policy) }
+                    td { (text(&run.metrics, "about")) }
+                    td class="n" {
+                        @if let Some(share) = number(&run.metrics, "read_again") { (format!("{:.1} %", share * 100.0)) }
                     }
-                } }
+                }
             } }
-        }
-        section {
-            h2 { "The monitor after every query" }
-            @for run in &document.runs { (monitor(run)) }
-        }
-    }
+        } }
+    };
+    let monitors = html! { @for run in &document.runs { (monitor(run)) } };
+    let folded = vec![
+        ("Pages of the small table read again after the report".to_owned(), read_again),
+        ("The monitor after every query".to_owned(), monitors),
+    ];
+    Body { lead, pictures, folded }
 }
 
 fn monitor(run: &Run) -> Markup {

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
+use super::Body;
 use super::chart::{Band, Layer, Line, LineChart, SIDE_LOAD, StackChart, legend};
 use super::values::{number, policy_class, text};
 use crate::document::{Document, Run};
@@ -68,16 +69,18 @@ fn ran(views: &[&View<'_>], (start, full, ..): &(&str, bool, &str, &str)) -> boo
     views.iter().any(|v| v.is(start, *full))
 }
 
-/// The sections of the report.
-pub(super) fn body(document: &Document) -> Markup {
+/// The content of the report.
+pub(super) fn body(document: &Document) -> Body {
     let views: Vec<View<'_>> = document.runs.iter().map(View::new).collect();
     let ceiling = views.iter().find(|v| text(v.metrics(), "role") == "ceiling");
     let policies: Vec<&View<'_>> = views.iter().filter(|v| text(v.metrics(), "role") == "policy").collect();
-    html! {
+    let lead = html! {
         p class="lead" {
             "OLTP runs on a small table that fits into the pool, a dump of a big table that does not runs in a loop "
             "beside it. The ceiling is a pool that holds both tables, measured in turns with every " (compared(document)) "."
         }
+    };
+    let pictures = html! {
         section {
             h2 { "Throughput beside the dump" }
             (legend(&legend_entries(&views)))
@@ -90,24 +93,25 @@ pub(super) fn body(document: &Document) -> Markup {
                 }
             }
         }
-        (results(&policies, ceiling, document))
-        section {
-            h2 { "What is in the pool" }
-            (legend(&pool_legend(policies.first().copied())))
-            @for (start, full, title, _) in SCENARIOS.iter().filter(|s| ran(&policies, s)) {
-                h3 { (title) }
-                div class="charts" {
-                    @for view in policies.iter().filter(|v| v.is(start, *full) && tells_its_content(v)) {
-                        @if let Some(chart) = pool(view) { (chart) }
-                    }
+    };
+    let pools = html! {
+        (legend(&pool_legend(policies.first().copied())))
+        @for (start, full, title, _) in SCENARIOS.iter().filter(|s| ran(&policies, s)) {
+            h3 { (title) }
+            div class="charts" {
+                @for view in policies.iter().filter(|v| v.is(start, *full) && tells_its_content(v)) {
+                    @if let Some(chart) = pool(view) { (chart) }
                 }
             }
         }
-        section {
-            h2 { "Content of the pool by table and index" }
-            @for view in policies.iter().filter(|v| tells_its_content(v)) { (content(view)) }
-        }
-    }
+    };
+    let contents = html! { @for view in policies.iter().filter(|v| tells_its_content(v)) { (content(view)) } };
+    let folded = vec![
+        ("All figures".to_owned(), results(&policies, ceiling, document)),
+        ("What is in the pool".to_owned(), pools),
+        ("Content of the pool by table and index".to_owned(), contents),
+    ];
+    Body { lead, pictures, folded }
 }
 
 /// The name for the rows of the report: one pool under several policies, or the engines of a
@@ -221,9 +225,7 @@ fn figure(metrics: &Map<String, Value>, name: &str, unit: &dyn Fn(f64) -> String
 fn results(policies: &[&View<'_>], ceiling: Option<&View<'_>>, document: &Document) -> Markup {
     let ceiling_tps = ceiling.and_then(|v| number(v.metrics(), "tps_alone"));
     html! {
-        section {
-            h2 { "Results" }
-            div class="scroll" { table {
+            div class="scroll" { table class="many" {
                 thead { tr {
                     th { (compared(document)) } th class="n" { "TPS alone" } th class="n" { "TPS beside" }
                     th class="n" { "of the ceiling" } th class="n" { "p95 ms" } th class="n" { "dump s beside" }
@@ -246,7 +248,6 @@ fn results(policies: &[&View<'_>], ceiling: Option<&View<'_>>, document: &Docume
                     p class="note" { (view.run.policy) ", " (text(view.metrics(), "start")) ": " (diagnosis) }
                 }
             }
-        }
     }
 }
 
@@ -324,7 +325,7 @@ mod tests {
         };
         let mut document = Document::new("sideload-mariadb", json!({}), Machine::this(None));
         document.runs = vec![run("holdfast", 1.0), run("MyRocks", 0.0)];
-        let html = body(&document).into_string();
+        let html = body(&document).show(&document).into_string();
         assert_eq!(html.matches("MB resident").count(), 1);
         assert_eq!(html.matches("<details>").count(), 1);
         assert_eq!(html.matches(">MyRocks</td>").count(), 1, "it is among the results");

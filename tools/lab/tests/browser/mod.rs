@@ -1,5 +1,5 @@
-//! Shows a report in a real browser: its script runs without an error, also under the pointer, and
-//! no chart is empty.
+//! Shows a report in a real browser, with everything unfolded: its script runs without an error,
+//! also under the pointer, no chart is empty, and nothing is wider than the page.
 //!
 //! Needs Chromium; the suites that show reports install it by its package's name.
 
@@ -14,6 +14,7 @@ addEventListener('error', (event) => failures.push(event.message));</script>";
 
 /// After everything else: moves the pointer over every chart, then collects what the page shows.
 const LOOK: &str = "<script>
+document.querySelectorAll('details').forEach((part) => part.open = true);
 const charts = [...document.querySelectorAll('figure.chart svg')].map((svg) => {
   const box = svg.getBoundingClientRect();
   const at = { clientX: box.left + box.width / 2, clientY: box.top + box.height / 2, bubbles: true };
@@ -28,7 +29,10 @@ const charts = [...document.querySelectorAll('figure.chart svg')].map((svg) => {
 const found = document.createElement('script');
 found.type = 'application/json';
 found.id = 'found';
-found.textContent = JSON.stringify({ failures, charts, overflow: document.body.scrollWidth > innerWidth });
+const wide = [...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth);
+found.textContent = JSON.stringify({
+  failures, charts, overflow: document.body.scrollWidth > innerWidth, wide: wide.map((box) => box.innerText),
+});
 document.body.append(found);</script>";
 
 /// Opens `page`, called `name`, with files in `dir`. Returns the number of its charts.
@@ -42,6 +46,7 @@ pub fn look_at(page: &str, name: &str, dir: &Path) -> usize {
     let found = found(&dumped(&path, dir));
     assert_eq!(found["failures"], Value::Array(Vec::new()), "{name}: errors of the script");
     assert_eq!(found["overflow"], false, "{name}: the page is wider than the window");
+    assert_eq!(found["wide"], Value::Array(Vec::new()), "{name}: tables that are wider than the page");
     let charts = found["charts"].as_array().unwrap();
     for chart in charts {
         assert!(chart["drawn"].as_u64().unwrap() > 0, "{name}: an empty chart: {chart}");

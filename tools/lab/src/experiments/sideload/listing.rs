@@ -1,9 +1,9 @@
 //! What the experiment prints.
 
 use super::options::Start;
-use super::outcome::{FREE, mb_of, segments, spread};
+use super::outcome::{FREE, mb_of, median, segments};
 use super::scenario::{Ceiling, PolicyOutcome};
-use crate::measure::{Figure, human};
+use crate::measure::human;
 use crate::text::table;
 use crate::worker::Speed;
 
@@ -48,11 +48,11 @@ pub fn rows(outcomes: &[PolicyOutcome], ceiling: &Ceiling) -> Vec<Vec<String>> {
         "-".to_owned(),
         load_name(Speed::Full),
         human(ceiling.tps_alone),
-        spread(Figure::of(&all(outcomes, |o| &o.of.ceiling_tps)), &human),
+        median(&all(outcomes, |o| &o.of.ceiling_tps), &human),
         "-".to_owned(),
         "-".to_owned(),
         "-".to_owned(),
-        spread(Figure::of(&all(outcomes, |o| &o.of.ceiling_dump_s)), &human),
+        median(&all(outcomes, |o| &o.of.ceiling_dump_s), &human),
         "-".to_owned(),
         "0".to_owned(),
         "-".to_owned(),
@@ -63,12 +63,12 @@ pub fn rows(outcomes: &[PolicyOutcome], ceiling: &Ceiling) -> Vec<Vec<String>> {
             o.of.start.name().to_owned(),
             load_name(o.speed),
             optional(o.of.tps_alone, human),
-            spread(Figure::of(&o.of.tps_beside), &human),
-            spread(Figure::of(&o.of.oltp_ratios()), &percent),
+            median(&o.of.tps_beside, &human),
+            median(&o.of.oltp_ratios(), &percent),
             optional(o.of.p95_ms, human),
             optional(dump_alone(o), human),
-            spread(Figure::of(&o.of.dump_s_beside), &human),
-            spread(Figure::of(&o.of.dump_ratios()), &percent),
+            median(&o.of.dump_s_beside, &human),
+            median(&o.of.dump_ratios(), &percent),
             optional(o.of.hot_reads.map(|n| n as f64), human),
             o.of.warm_text(),
         ]);

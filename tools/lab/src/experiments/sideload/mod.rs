@@ -39,6 +39,7 @@ use crate::picture::Picture;
 use crate::pin::Role;
 use crate::progress::Progress;
 use crate::target::{Content, EmbeddedSite, Hint, Place, Policy, Site, TableSpec};
+use crate::text::wrapped;
 use crate::worker::Speed;
 use scale::Scale;
 use scenario::Stage;
@@ -105,9 +106,14 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
 }
 
 fn text(outcomes: &[PolicyOutcome], ceiling: &Ceiling, scale: &Scale) -> String {
-    let mut text = format!("{}\n\n", scale.in_words());
+    let mut text = wrapped(&scale.in_words(), 0) + "\n";
     text.push_str(&listing::results(outcomes, ceiling));
-    text.push_str("\nAt a rate that was asked for, \"of ceiling\" is of that rate; above 100 % requests that had waited are made up for.\n");
+    text.push('\n');
+    text.push_str(&wrapped(
+        "Medians of turns; the report has the spreads. At a rate that was asked for, \"of ceiling\" is of that rate; \
+         above 100 % requests that had waited are made up for.",
+        0,
+    ));
     text.push_str("\nContent of the pool:\n\n");
     for outcome in outcomes {
         text.push_str(&listing::pool_content(outcome));

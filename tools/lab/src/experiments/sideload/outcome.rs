@@ -93,13 +93,9 @@ pub fn mb_of(all: &[Resident], table: &str, index: &str) -> f64 {
     of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
 }
 
-/// A median with its spread.
-pub fn spread(figure: Option<Figure>, unit: &dyn Fn(f64) -> String) -> String {
-    match figure {
-        None => "-".to_owned(),
-        Some(f) if f.n == 1 => unit(f.median),
-        Some(f) => format!("{} ({}..{})", unit(f.median), unit(f.min), unit(f.max)),
-    }
+/// The median of turns.
+pub fn median(turns: &[f64], unit: &dyn Fn(f64) -> String) -> String {
+    Figure::of(turns).map_or_else(|| "-".to_owned(), |figure| unit(figure.median))
 }
 
 impl Outcome {

@@ -6,9 +6,9 @@ use super::diagnosis;
 use crate::bench::Segment;
 use crate::claims::{Claim, Evidence};
 use crate::document::Run;
-use crate::experiments::sideload::outcome::{Outcome, segments, spread};
+use crate::experiments::sideload::outcome::{Outcome, median, segments};
 use crate::experiments::sideload::{HOT, Shares, Start};
-use crate::measure::{Figure, human};
+use crate::measure::human;
 use crate::server::contender::Contender;
 use crate::text::table;
 
@@ -62,21 +62,20 @@ const COLUMNS: [&str; 14] = [
 /// The results and the content of the cache as text.
 pub fn text(outcomes: &[ContenderOutcome]) -> String {
     let percent = |v: f64| format!("{:.1} %", v * 100.0);
-    let middle = |v: &[f64]| Figure::of(v).map_or_else(|| "-".to_owned(), |f| human(f.median));
     let known = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
     let row = |ContenderOutcome { of: o, .. }: &ContenderOutcome| {
         vec![
             o.subject.clone(),
             o.start.name().to_owned(),
             known(o.tps_alone),
-            spread(Figure::of(&o.tps_beside), &human),
-            middle(&o.ceiling_tps),
-            spread(Figure::of(&o.oltp_ratios()), &percent),
+            median(&o.tps_beside, &human),
+            median(&o.ceiling_tps, &human),
+            median(&o.oltp_ratios(), &percent),
             known(o.p95_ms),
             known(o.dump_s_alone),
-            middle(&o.dump_s_beside),
-            middle(&o.ceiling_dump_s),
-            spread(Figure::of(&o.dump_ratios()), &percent),
+            median(&o.dump_s_beside, &human),
+            median(&o.ceiling_dump_s, &human),
+            median(&o.dump_ratios(), &percent),
             known(o.hot_reads.map(|n| n as f64)),
             if o.tells_its_content() { format!("{:.1}", o.mb(1, HOT, "")) } else { "-".to_owned() },
             o.warm_text(),
