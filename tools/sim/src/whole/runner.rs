@@ -122,7 +122,7 @@ const PLANTS: [(&str, u64); 44] = [
     ("index-misses-a-change", 300),
     ("locking-read-of-an-old-version", 300),
     ("losers-stop-purge", 2_000),
-    ("new-pages-count-as-lost", 300),
+    ("new-pages-count-as-lost", 1_000),
     ("nodes-without-a-key-stay", 300),
     ("numbers-not-covered", 300),
     ("old-index-entry-stays", 300),
