@@ -101,6 +101,15 @@ impl Queue {
         self.granted.len() < before
     }
 
+    /// Makes an exclusive lock that `owner` was granted a shared one.
+    pub fn lower(&mut self, owner: &Owner) {
+        for (o, mode) in &mut self.granted {
+            if o.serial() == owner.serial() && *mode == Mode::Exclusive {
+                *mode = Mode::Shared;
+            }
+        }
+    }
+
     /// Removes the granted locks of all but `owner`. Returns whose these were.
     pub fn release_others(&mut self, owner: &Owner) -> SmallVec<[Arc<Owner>; 1]> {
         let mut others = SmallVec::new();

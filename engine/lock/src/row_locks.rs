@@ -264,7 +264,31 @@ impl LockManager {
             || matches!(self.table_state(owner, index, LockMode::Shared), TableState::Covered)
     }
 
-    /// Gives up a row lock early (READ COMMITTED: the row did not match).
+    /// The mode in which `owner` holds an explicit lock on `key`.
+    #[must_use]
+    pub fn row_mode(&self, owner: &Owner, index: IndexId, key: &[u8]) -> Option<LockMode> {
+        let row = self.row(index, key);
+        let mode = self.shard(&row).lock().get(&row).and_then(|queue| queue.mode_of(owner))?;
+        Some(if mode == Mode::Exclusive { LockMode::Exclusive } else { LockMode::Shared })
+    }
+
+    /// Gives up early what a request has added to the lock on a row (READ COMMITTED: the row did
+    /// not match): `owner` holds it as `before`, which was its [`LockManager::row_mode`].
+    pub fn unlock_row_to(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8], before: Option<LockMode>) {
+        match before {
+            Some(LockMode::Exclusive) => {}
+            Some(LockMode::Shared) => {
+                let row = self.row(index, key);
+                self.shard(&row).lock().change(&row, |lock| {
+                    lock.queue.lower(owner);
+                    self.regrant_row(lock);
+                });
+            }
+            None => self.unlock_row(owner, index, key),
+        }
+    }
+
+    /// Gives up a row lock early.
     pub fn unlock_row(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) {
         let mut held = owner.held.lock();
         let Some(at) = held.rows.iter().rposition(|(i, k)| *i == index && **k == *key) else { return };

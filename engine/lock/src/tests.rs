@@ -333,6 +333,28 @@ fn an_unlocked_row_goes_to_the_next() {
 }
 
 #[test]
+fn a_lock_that_was_raised_goes_back_to_what_it_was() {
+    let m = manager();
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    m.lock_row(&a, T, b"k", Shared, LONG, None).unwrap();
+    let before = m.row_mode(&a, T, b"k");
+    m.lock_row(&a, T, b"k", Exclusive, LONG, None).unwrap();
+    std::thread::scope(|s| {
+        let waiter = s.spawn(|| m.lock_row(&b, T, b"k", Shared, LONG, None));
+        while_waiting(&b, || m.unlock_row_to(&a, T, b"k", before));
+        assert!(waiter.join().unwrap().unwrap());
+    });
+    assert_eq!(m.row_mode(&a, T, b"k"), Some(Shared));
+    assert!(m.blocked(&b, T, b"k"), "the shared lock stays");
+    m.release_all(&b);
+    m.lock_row(&a, T, b"k", Exclusive, LONG, None).unwrap();
+    m.unlock_row_to(&a, T, b"k", Some(Exclusive));
+    assert_eq!(m.row_mode(&a, T, b"k"), Some(Exclusive));
+    m.unlock_row_to(&a, T, b"k", None);
+    assert_eq!((m.row_mode(&a, T, b"k"), m.memory()), (None, 0));
+}
+
+#[test]
 fn threads_that_lock_in_random_order_all_get_through() {
     let m = manager();
     let done = std::sync::atomic::AtomicUsize::new(0);

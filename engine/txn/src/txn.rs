@@ -27,7 +27,7 @@ use crate::recovery::losers::Loser;
 use crate::savepoint::GoesOn;
 use crate::system::{Committed, OpenView, TxnSystem};
 use crate::undo::UndoLog;
-use holdfast_lock::{LockWait, Owner, Serial};
+use holdfast_lock::{LockMode, LockWait, Owner, Serial};
 use holdfast_wal::FlushAtCommit;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,9 @@ pub struct Txn {
     pub(crate) log: Option<UndoLog>,
     pub(crate) deltas: Vec<(IndexId, i64)>,
     pub(crate) state: State,
-    /// The lock of the last locking read was not held before.
-    pub(crate) newly_locked: bool,
+    /// How the row of the last locking read was locked before, and is again if it does not qualify.
+    /// Exclusive: nothing is given up.
+    pub(crate) locked_before: Option<LockMode>,
     /// The xid that is taken because its log says it.
     xid: Option<Vec<u8>>,
     /// How durable it was to be when it was prepared, and is to be when that is taken back.
@@ -108,7 +109,7 @@ impl Txn {
             log: None,
             deltas: Vec::new(),
             state: State::Active,
-            newly_locked: false,
+            locked_before: Some(LockMode::Exclusive),
             xid: None,
             prepared: FlushAtCommit::Sync,
             half_undone: None,

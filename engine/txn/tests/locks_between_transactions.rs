@@ -222,3 +222,27 @@ fn a_cursor_may_give_what_was_committed_instead_of_waiting() {
     reader.commit().unwrap();
     assert!(db.sys.locks().locks().is_empty());
 }
+
+/// A row was locked for sharing, then read to be changed, did not qualify, and stayed locked
+/// exclusively.
+#[test]
+fn a_row_that_does_not_qualify_is_locked_as_it_was_before() {
+    let db = Db::new();
+    db.put(&[("1", "a")]);
+    let no_wait = || TxnOptions { wait: Some(LockWait::NoWait), ..rc() };
+    let mut reader = db.sys.begin(rc());
+    let mut value = Vec::new();
+    assert!(reader.get_locked(&db.rows, b"1", LockMode::Shared, None, &mut value).unwrap());
+    assert!(reader.get_locked(&db.rows, b"1", LockMode::Exclusive, None, &mut value).unwrap());
+    reader.unlock(&db.rows, b"1");
+    let mut other = db.sys.begin(no_wait());
+    assert!(other.get_locked(&db.rows, b"1", LockMode::Shared, None, &mut value).unwrap());
+    drop(other);
+    let options = CursorOptions { lock: Some(LockMode::Exclusive), ..CursorOptions::default() };
+    let mut cursor = reader.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
+    assert!(cursor.next().unwrap().is_some());
+    cursor.unlock();
+    let mut other = db.sys.begin(no_wait());
+    assert!(other.get_locked(&db.rows, b"1", LockMode::Shared, None, &mut value).unwrap());
+    assert!(is(other.update(&db.rows, b"1", b"b", None), |e| matches!(e, Error::WouldBlock)));
+}

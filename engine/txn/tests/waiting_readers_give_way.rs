@@ -115,6 +115,10 @@ fn a_reader_waits_for_no_lock_of_a_row_that_is_gone() {
     let mut looker = db.sys.begin(options());
     let found = looker.get_locked(&db.rows, b"gone", LockMode::Shared, None, &mut Vec::new()).unwrap();
     assert!(!found && looker.holds_locks(), "it keeps the key free");
+    let no_wait = TxnOptions { wait: Some(LockWait::NoWait), ..TxnOptions::at(Isolation::ReadCommitted) };
+    let mut without_range = db.sys.begin(no_wait);
+    assert_eq!(read(&mut without_range, &db.rows, Direction::Forward, 9).unwrap().len(), 2);
+    drop(without_range);
     let mut reader = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..options() });
     for direction in [Direction::Forward, Direction::Reverse] {
         assert_eq!(read(&mut reader, &db.rows, direction, 9).unwrap().len(), 2);

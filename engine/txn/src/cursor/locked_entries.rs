@@ -3,11 +3,10 @@
 use std::mem;
 
 use holdfast_base::Result;
-use holdfast_lock::{CoverId, KeyRange, LockWait};
+use holdfast_lock::{CoverId, KeyRange, LockMode, LockWait};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Spot;
 
-use crate::cursor::locking::Locking;
 use crate::cursor::row_cursor::{RowCursor, access, borrow};
 use crate::entry::locked::{EntryRef, LockRequest, conflict, is_locked_by_others, lock_and_read, read_covered};
 use crate::entry::row::VersionHeader;
@@ -53,11 +52,14 @@ impl RowCursor {
     /// Locks entry `at` of the batch and reads its newest version. False if there is no such entry,
     /// or if it is skipped.
     pub(super) fn lock_entry(&mut self, at: usize) -> Result<bool> {
-        if self.is_kept_free(at)? {
+        if self.is_gone(at)? {
             return Ok(false);
         }
         let Some(locking) = &mut self.locking else { return Ok(false) };
-        locking.is_new = !locking.keep && !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
+        locking.before = match locking.keep {
+            true => Some(LockMode::Exclusive),
+            false => self.system.locks.row_mode(&self.owner, self.index.id(), &self.key),
+        };
         locking.is_unlocked = false;
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
@@ -86,7 +88,7 @@ impl RowCursor {
                 self.wait_for_entry().map(|()| false)
             }
             Err(e) if is_locked_by_others(&e) && locking.committed_if_locked => {
-                (locking.is_new, locking.is_unlocked) = (false, true);
+                (locking.before, locking.is_unlocked) = (Some(LockMode::Exclusive), true);
                 let view = TxnSystem::open_view(&self.system, false);
                 let reader = Reader { view: &view, me: self.owner.txn(), owner: Some(&self.owner) };
                 system.read_at(index, &self.key, reader, Part::Whole, &acc, &mut self.value)
@@ -95,19 +97,23 @@ impl RowCursor {
         }
     }
 
-    /// Whether entry `at` of the batch is deleted, by a transaction that has ended, and the
-    /// cursor's range keeps its place free. Then there is nothing to lock, whatever another
-    /// transaction has locked at its key: whether purge has removed the entry makes no difference.
-    fn is_kept_free(&self, at: usize) -> Result<bool> {
-        let keeps = |locking: &&Locking| locking.keep && !locking.first_updater_wins;
+    /// Whether entry `at` of the batch is deleted, by a transaction that has ended, and either the
+    /// cursor's range keeps its place free or the batch was read since then. Then there is nothing
+    /// to lock, whatever another transaction has locked at its key: whether purge has removed the
+    /// entry makes no difference.
+    fn is_gone(&self, at: usize) -> Result<bool> {
         let (header, _) = split(&self.index, self.batch.get(at).1)?;
-        if !header.deleted || header.txn == self.owner.txn() || self.locking.as_ref().filter(keeps).is_none() {
+        if !header.deleted || header.txn == self.owner.txn() {
             return Ok(false);
         }
+        let Some(locking) = self.locking.as_ref().filter(|locking| !locking.first_updater_wins) else {
+            return Ok(false);
+        };
         let map = &self.system.map;
         let before = map.moment();
         let is_current = self.batch.spot(at).is_some_and(|spot| self.index.tree().is_current(&spot));
-        Ok(is_current && !map.is_active(header.txn) && !map.is_doubtful(header.txn, before))
+        let has_ended = !map.is_active(header.txn) && !map.is_doubtful(header.txn, before);
+        Ok(is_current && has_ended && (locking.keep || !locking.batch.is_before_commit_of(header.txn, &self.system)))
     }
 
     /// Reads the entries ahead anew after a wait for an entry, or for the row that it leads to.

@@ -25,9 +25,9 @@ pub(super) struct Locking {
     /// The place where the last entry was read, so that the transaction can change it there, and
     /// the transaction's view.
     pub(super) shared: Arc<Mutex<ForCursors>>,
-    /// The lock of the entry given last is the cursor's own: the transaction did not have it
-    /// before.
-    pub(super) is_new: bool,
+    /// How the transaction had the entry given last locked before, and has it again if the entry
+    /// does not qualify. Exclusive: nothing is given up.
+    pub(super) before: Option<LockMode>,
     /// See [`CursorOptions::committed_if_locked`].
     pub(super) committed_if_locked: bool,
     /// The entry given last is such a one.
@@ -107,7 +107,7 @@ impl Txn {
             first_updater_wins,
             keep,
             shared,
-            is_new: false,
+            before: Some(LockMode::Exclusive),
             committed_if_locked,
             is_unlocked: false,
             locked: 0,

@@ -269,13 +269,12 @@ impl RowCursor {
         Ok(if header.deleted { Newest::Absent } else { Newest::Seen(VERSION_HEADER_LEN + begin) })
     }
 
-    /// Releases the lock of the entry returned last, which did not qualify. It does so only at READ
-    /// COMMITTED, and only if the cursor acquired the lock.
+    /// Takes back what the cursor has added to the lock of the entry returned last, which did not
+    /// qualify: the entry is locked as it was before. It does so only at READ COMMITTED.
     pub fn unlock(&mut self) {
-        if let Some(locking) = &mut self.locking
-            && mem::take(&mut locking.is_new)
-        {
-            self.system.locks.unlock_row(&self.owner, self.index.id(), &self.key);
+        if let Some(locking) = &mut self.locking {
+            let before = locking.before.replace(LockMode::Exclusive);
+            self.system.locks.unlock_row_to(&self.owner, self.index.id(), &self.key, before);
         }
     }
 
@@ -296,13 +295,13 @@ impl RowCursor {
         if !mem::take(&mut locking.is_unlocked) {
             return Ok(None);
         }
-        let is_new = !self.system.locks.holds_row(&self.owner, self.index.id(), &self.key);
+        let before = self.system.locks.row_mode(&self.owner, self.index.id(), &self.key);
         let acc = self.system.store.pool().access(AccessKind::Point).with_stats(self.index.access_stats());
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
         let mut payload = locking.shared.lock().read.take_payload();
         let request = LockRequest { owner: &self.owner, mode, wait };
         let spot = lock_and_read(system, EntryRef::new(index, &self.key), request, None, &acc, &mut payload)?;
-        locking.is_new = is_new;
+        locking.before = before;
         let mut value = mem::take(&mut self.value);
         let exists = self.value_of_locked(spot, payload, &acc, &mut value);
         drop(acc);

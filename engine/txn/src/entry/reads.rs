@@ -92,7 +92,10 @@ impl Txn {
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let mut payload = self.last_read.take_payload();
         let read_committed = self.options.isolation == Isolation::ReadCommitted;
-        self.newly_locked = read_committed && !system.locks.holds_row(self.owner(), index.id(), key);
+        self.locked_before = match read_committed {
+            true => system.locks.row_mode(self.owner(), index.id(), key),
+            false => Some(LockMode::Exclusive),
+        };
         match lock_and_read(&system, EntryRef::new(index, key), self.request(mode, wait), None, &acc, &mut payload) {
             Ok(spot) => {
                 let result = self.judge_locked(index, key, &payload, spot.exists(), &acc, value);
@@ -149,13 +152,13 @@ impl Txn {
         self.check_open()?;
         let (wait, system) = (self.wait_mode(), Arc::clone(&self.system));
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
-        let had = system.locks.holds_row(self.owner(), index.id(), key);
+        let before = system.locks.row_mode(self.owner(), index.id(), key);
         let mut payload = Vec::new();
         let spot =
             lock_and_read(&system, EntryRef::new(index, key), self.request(mode, wait), None, &acc, &mut payload)?;
         let found = spot.exists() && !split(index, &payload)?.0.deleted;
-        if !found && !had {
-            system.locks.unlock_row(self.owner(), index.id(), key);
+        if !found {
+            system.locks.unlock_row_to(self.owner(), index.id(), key, before);
         }
         Ok(found)
     }
@@ -178,11 +181,10 @@ impl Txn {
     }
 
     /// Gives up the lock of the entry that [`Txn::get_locked`] locked last and that did not
-    /// qualify. Only at READ COMMITTED, and only if the transaction did not have it before;
-    /// elsewhere nothing happens. Own changes stay locked.
+    /// qualify: the row is locked as it was before. Only at READ COMMITTED; elsewhere nothing
+    /// happens. Own changes stay locked.
     pub fn unlock(&mut self, index: &TableIndex, key: &[u8]) {
-        if std::mem::take(&mut self.newly_locked) {
-            self.system.locks.unlock_row(self.owner(), index.id(), key);
-        }
+        let before = self.locked_before.replace(LockMode::Exclusive);
+        self.system.locks.unlock_row_to(self.owner(), index.id(), key, before);
     }
 }
