@@ -18,7 +18,7 @@ use crate::pin;
 use crate::progress::Progress;
 use crate::registry::{EXPERIMENTS, Experiment};
 use crate::server::turns;
-use crate::{report, text};
+use crate::{answers, report};
 
 /// `holdfast lab`: the experiments.
 #[derive(Debug, Args)]
@@ -118,7 +118,7 @@ fn experiment(one: &Experiment, matches: &ArgMatches, progress: &mut Progress) -
     pin::unpin();
     let (mut document, mut text) = result?;
     document.judge(watch.conditions());
-    text.push_str(&text::verdicts(&document.verdicts));
+    text.push_str(&answers::verdicts(&document.verdicts));
     Ok((document, text))
 }
 
@@ -144,7 +144,7 @@ fn all(common: &CommonArgs, progress: &mut Progress) -> Result<(Vec<Document>, S
         text.push_str(&format!("== {name} ==\n\n{shown}\n"));
         documents.push(document);
     }
-    text.push_str(&text::summary(&documents));
+    text.push_str(&answers::summary(&documents));
     Ok((documents, text))
 }
 
@@ -161,8 +161,8 @@ fn command(words: impl Iterator<Item = String>) -> String {
 /// `user:password@host` of an address of a server, with a word in place of the password.
 fn without_password(word: String) -> String {
     let Some((scheme, rest)) = word.split_once("://") else { return word };
-    let Some((who, host)) = rest.rsplit_once('@') else { return word };
-    let Some((user, _)) = who.split_once(':') else { return word };
+    let Some((login, host)) = rest.rsplit_once('@') else { return word };
+    let Some((user, _)) = login.split_once(':') else { return word };
     format!("{scheme}://{user}:PASSWORD@{host}")
 }
 

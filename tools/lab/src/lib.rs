@@ -18,6 +18,7 @@
 
 #![forbid(unsafe_code)]
 
+mod answers;
 mod args;
 mod baseline;
 mod bench;

@@ -1,7 +1,4 @@
-//! Tables and verdicts as plain text, for a terminal of [`WIDTH`] columns.
-
-use crate::claims::{Answer, Verdict};
-use crate::document::Document;
+//! Tables and sentences as plain text, for a terminal of [`WIDTH`] columns.
 
 /// Columns of the terminal.
 const WIDTH: usize = 100;
@@ -56,34 +53,6 @@ fn parts(widths: &[usize], left: usize) -> Vec<Vec<usize>> {
 pub fn wrapped(sentence: &str, indent: usize) -> String {
     let indent = " ".repeat(indent);
     textwrap::fill(sentence, textwrap::Options::new(WIDTH).subsequent_indent(&indent)) + "\n"
-}
-
-/// One line per experiment: how many of its claims hold. Then the claims that do not.
-#[must_use]
-pub fn summary(documents: &[Document]) -> String {
-    let row = |d: &Document| {
-        let holds = d.with(Answer::Holds).count();
-        vec![d.experiment.clone(), format!("{holds} of {}", d.verdicts.len())]
-    };
-    let mut out = table(&["experiment", "claims that hold"], &documents.iter().map(row).collect::<Vec<_>>(), 2);
-    for answer in [Answer::Fails, Answer::CannotTell] {
-        for (document, verdict) in documents.iter().flat_map(|d| d.with(answer).map(move |v| (d, v))) {
-            out.push_str(&wrapped(&format!("{}: {}: {}", answer.name(), document.experiment, verdict.claim), 4));
-        }
-    }
-    out
-}
-
-/// The verdicts, one per line, with the reason where there is one.
-#[must_use]
-pub fn verdicts(verdicts: &[Verdict]) -> String {
-    let mut out = String::new();
-    for v in verdicts {
-        let mark = if v.answer == Answer::Fails { "FAILS" } else { v.answer.name() };
-        let reason = if v.reason.is_empty() { String::new() } else { format!("; {}", v.reason) };
-        out.push_str(&wrapped(&format!("{mark:<11}  {}: {} ({}){reason}", v.claim, v.measured(), v.bar), 15));
-    }
-    out
 }
 
 #[cfg(test)]

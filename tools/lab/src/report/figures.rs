@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::Body;
+use super::body::Body;
 use super::chart::{Band, Line, LineChart, legend};
 use crate::figures::{Chart, Figures, Grid};
 

@@ -4,6 +4,7 @@
 //! It begins with what a reader in a hurry wants: the command, each claim with its answer and
 //! number, and the pictures. Everything else is folded.
 
+mod body;
 mod chart;
 mod figures;
 pub mod picture;
@@ -17,6 +18,7 @@ use anyhow::{Context, Result};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
+use self::body::Body;
 use crate::claims::{Answer, Verdict};
 use crate::document::Document;
 
@@ -41,27 +43,15 @@ pub fn write_all(documents: &[Document], path: &Path) -> Result<()> {
     std::fs::write(path, page_of_all(documents)).with_context(|| format!("write the report {}", path.display()))
 }
 
-/// What a report shows of an experiment.
-struct Body {
-    /// What was done, in a sentence or two.
-    lead: Markup,
-    /// The pictures that answer the claims.
-    pictures: Markup,
-    /// What a reader unfolds, with titles.
-    folded: Vec<(String, Markup)>,
-}
-
-impl Body {
-    /// Answers and pictures; the rest is folded.
-    fn show(&self, document: &Document) -> Markup {
-        html! {
-            (self.lead)
-            @if !document.command.is_empty() { pre class="command" { (document.command) } }
-            (verdicts(document))
-            (changes(document))
-            (self.pictures)
-            @for (title, content) in &self.folded { (folded(title, content)) }
-        }
+/// Answers and pictures; the rest is folded.
+fn show(body: &Body, document: &Document) -> Markup {
+    html! {
+        (body.lead)
+        @if !document.command.is_empty() { pre class="command" { (document.command) } }
+        (verdicts(document))
+        (changes(document))
+        (body.pictures)
+        @for (title, content) in &body.folded { (folded(title, content)) }
     }
 }
 
@@ -88,7 +78,7 @@ pub fn page(document: &Document) -> String {
         h1 { (title) }
         (summary(document))
     };
-    frame(title, &header, &html! { (body.show(document)) (provenance(document)) })
+    frame(title, &header, &html! { (show(&body, document)) (provenance(document)) })
 }
 
 /// The report of several experiments as HTML: a summary, the experiments, provenance.
@@ -107,7 +97,7 @@ pub fn page_of_all(documents: &[Document]) -> String {
                 section id=(document.experiment) class="experiment" {
                     p class="kicker" { (document.experiment) }
                     h1 { (title) }
-                    (body.show(document))
+                    (show(&body, document))
                 }
             }
             (folded(PROVENANCE, &html! {

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::Body;
+use super::body::Body;
 use super::chart::{Bar, bars};
 use super::values::{number, policy_class, text};
 use crate::document::{Document, Run};
