@@ -295,6 +295,7 @@ private:
   bool is_loading= false;
   hf_lock duplicate_lock= HF_LOCK_SHARED;  // of the row that has the key of a new one
   ulonglong rows_to_count= 0;  // of the statement, that may still want values of AUTO_INCREMENT
+  ulonglong series_offset= 0, series_increment= 1;  // of the value of AUTO_INCREMENT that was asked for last
   int numbers_error= 0;        // why there is no value for AUTO_INCREMENT
   std::shared_ptr<const holdfast::Links> links;  // for the statement, null if there are none
   bool links_known= false;

@@ -350,7 +350,8 @@ static ulonglong number_behind(Field &field)
   return (ulonglong) value == ULONGLONG_MAX ? ULONGLONG_MAX : (ulonglong) value + 1;
 }
 
-/* The row's number counts, given by the user or the engine, if the column can count on from it. */
+/* The row's number counts, given by the user or the engine, if the column can count on from it: to the next
+   number of the series that was counted in last. */
 int ha_holdfast::note_auto_increment()
 {
   Field *field= table->found_next_number_field;
@@ -361,6 +362,7 @@ int ha_holdfast::note_auto_increment()
   hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &known);
   if (next <= known)
     return 0;
+  next= next_in_series(next, series_offset, series_increment);
   std::unique_lock<std::mutex> kept;
   if (int error= keep_numbers(&kept))
     return error;
@@ -375,6 +377,8 @@ void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulon
   ulonglong from= *first;
   *first= ULONGLONG_MAX;
   *reserved= 1;
+  series_offset= offset;
+  series_increment= increment;
   std::unique_lock<std::mutex> kept;
   if ((numbers_error= keep_numbers(&kept)))
     return;
