@@ -27,6 +27,9 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if alters && sql.contains("ALGORITHM=INPLACE") && (one_of(1845) || one_of(1846)) && codes[0] != codes[1] {
         return parts("which changes are made in place");
     }
+    if let Some(reason) = of_nulls(ours, theirs).filter(|_| alters && sql.contains(" NOT NULL")) {
+        return parts(reason);
+    }
     if alters && counts_rows_once(ours, theirs) && without_row_numbers(ours) == without_row_numbers(theirs) {
         return same("an ALTER that copies counts rows, in place those of each partition");
     }
@@ -104,6 +107,28 @@ fn is_not_allowed(answer: &Answer) -> bool {
         Outcome::Refused(1292, text) => text.contains("value: '0000-00-00"),
         _ => false,
     }
+}
+
+/// What a copy and a change in place put for NULL in a column that becomes NOT NULL.
+fn of_nulls(ours: &Answer, theirs: &Answer) -> Option<&'static str> {
+    if !fills_nulls(ours) || !fills_nulls(theirs) {
+        return None;
+    }
+    if counts_rows_once(ours, theirs) {
+        return Some("a copy puts '' or 0 for NULL where a column becomes NOT NULL, a change in place its DEFAULT");
+    }
+    (ours.is_success() && is_row_too_large(theirs))
+        .then_some("InnoDB reads the length of a DEFAULT in two bytes where the column had one")
+}
+
+/// Whether it warns of a NULL in a column that becomes NOT NULL.
+fn fills_nulls(answer: &Answer) -> bool {
+    mentions(answer, "Warning 1265: Data truncated for column")
+}
+
+/// Whether a row is refused for the room that it would take in a page of InnoDB.
+fn is_row_too_large(answer: &Answer) -> bool {
+    matches!(&answer.outcome, Outcome::Refused(1118, text) if text.contains("not counting BLOBs, is 8126."))
 }
 
 /// The error, in whichever row; none if there is none.
@@ -271,11 +296,56 @@ pub fn of_level(statement: &Statement, ours: &Answer, innodb: &mut Side) -> Opti
         .then_some("READ UNCOMMITTED misses rows of an index on a virtual column with InnoDB")
 }
 
-/// Whether an UPDATE comes to another row first that has a key which is there.
+/// Whether an UPDATE comes to another row first that has a key which is there, or that frees one.
 pub fn of_order(sql: &str, class: &Class, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
     let any_order = sql.starts_with("UPDATE") && !sql.contains(" ORDER BY ");
-    let differ = *class == Class::Texts(1062) && any_order && plan(holdfast, sql) != plan(innodb, sql);
-    differ.then_some("other plans come to another key first that is there twice")
+    let of_key = matches!(class, Class::Texts(1062) | Class::Codes(1062, 0) | Class::Codes(0, 1062));
+    let differ = of_key && any_order && plan(holdfast, sql) != plan(innodb, sql);
+    differ.then_some("other plans come to another row first, which has a key that is there or frees it")
+}
+
+/// Whether a DELETE looks for its rows along different ways while it changes others that refer to
+/// them.
+pub fn of_own_children(sql: &str, class: &Class, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
+    if *class != Class::Affected || !sql.starts_with("DELETE") || plan(holdfast, sql) == plan(innodb, sql) {
+        return None;
+    }
+    let of_themselves = format!(
+        "SELECT table_name FROM information_schema.referential_constraints WHERE constraint_schema = '{}' \
+         AND table_name = referenced_table_name AND delete_rule IN ('CASCADE', 'SET NULL')",
+        super::script::schema(innodb.engine)
+    );
+    let Outcome::Rows(tables) = innodb.look(&of_themselves).outcome else { return None };
+    let is_of = |table: &str| sql.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == table);
+    tables.iter().any(|row| is_of(&row[0])).then_some(
+        "a plan that collects rows first deletes those, too, that no longer qualify after ON DELETE SET NULL",
+    )
+}
+
+/// Whether the server sorts what another plan reads in order, and its sort takes values for equal
+/// that differ in zero bytes at their ends.
+pub fn of_ties(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
+    let are_alike = sql.contains(" ORDER BY ") && differ_in_order_of_zeros(ours, theirs);
+    let mut sorts = || {
+        sides.each_mut().map(|side| explained(side, sql).iter().flatten().any(|extra| extra.contains("Using filesort")))
+    };
+    let reason = "the server's sort takes values of a NOPAD collation for equal that differ in zero bytes at the end";
+    (are_alike && matches!(sorts(), [true, false] | [false, true])).then_some(Known { reason, parts: false })
+}
+
+/// Whether the rows are the same in another order, and in the same one without zero bytes at the
+/// end of their values, which are shown as `\0`.
+fn differ_in_order_of_zeros(ours: &Answer, theirs: &Answer) -> bool {
+    let (Outcome::Rows(ours), Outcome::Rows(theirs)) = (&ours.outcome, &theirs.outcome) else { return false };
+    let without_zeros = |rows: &[Vec<String>]| -> Vec<Vec<String>> {
+        rows.iter().map(|row| row.iter().map(|value| value.trim_end_matches(r"\0").to_owned()).collect()).collect()
+    };
+    let sorted = |rows: &[Vec<String>]| {
+        let mut rows = rows.to_vec();
+        rows.sort();
+        rows
+    };
+    without_zeros(ours) == without_zeros(theirs) && sorted(ours) == sorted(theirs)
 }
 
 /// Whether a snapshot is too old for a table that only one engine reads.
@@ -336,6 +406,38 @@ mod tests {
         }
         let other = refused(1292, "Truncated incorrect INTEGER value: 'x'");
         assert!(known(sql, &other, &done(0)).is_none());
+    }
+
+    #[test]
+    fn a_copy_and_a_change_in_place_may_fill_a_column_that_becomes_not_null_otherwise() {
+        let warned = |outcome| Answer { outcome, warnings: vec!["Warning 1265: Data truncated for column 'c'".into()] };
+        let done = |rows| warned(Outcome::Done(rows, String::new()));
+        let too_large = |most: &str| {
+            let text = format!("Row size too large. The maximum row size for the used table type, {most}.");
+            warned(Outcome::Refused(1118, text))
+        };
+        let of_page = too_large("not counting BLOBs, is 8126");
+        let sql = "ALTER TABLE t MODIFY c VARCHAR(278) NOT NULL";
+        for theirs in [&done(0), &of_page] {
+            assert!(known(sql, &done(1), theirs).is_some_and(|known| known.parts));
+            assert!(known("ALTER TABLE t MODIFY c VARCHAR(278)", &done(1), theirs).is_none_or(|known| !known.parts));
+        }
+        let silent = Answer { warnings: Vec::new(), ..of_page.clone() };
+        assert!(known(sql, &done(1), &silent).is_none());
+        assert!(known(sql, &of_page, &done(1)).is_none());
+        assert!(known(sql, &done(1), &too_large("counting BLOBs, is 65535")).is_none());
+    }
+
+    #[test]
+    fn rows_may_change_places_that_differ_in_zero_bytes_at_the_end_only() {
+        let rows = |values: &[&str]| Answer {
+            outcome: Outcome::Rows(values.iter().map(|value| vec![(*value).into()]).collect()),
+            warnings: Vec::new(),
+        };
+        let ours = rows(&["b", "a", r"a\0"]);
+        assert!(differ_in_order_of_zeros(&ours, &rows(&["b", r"a\0", "a"])));
+        assert!(!differ_in_order_of_zeros(&ours, &rows(&["a", "b", r"a\0"])), "another order");
+        assert!(!differ_in_order_of_zeros(&ours, &rows(&["b", "a", "a"])), "other rows");
     }
 
     #[test]

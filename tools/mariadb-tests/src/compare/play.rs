@@ -223,11 +223,14 @@ impl Play<'_, '_, '_> {
         if let Some(reason) = differences::of_snapshot(&meant.sql, [ours.code(), theirs.code()], &mut self.sides) {
             return self.part(reason);
         }
-        if let Some(reason) = differences::of_order(&meant.sql, &class, &mut self.sides) {
+        let by_plan = differences::of_order(&meant.sql, &class, &mut self.sides)
+            .or_else(|| differences::of_own_children(&meant.sql, &class, &mut self.sides));
+        if let Some(reason) = by_plan {
             return self.part(reason);
         }
         let known = differences::known(&meant.sql, ours, theirs)
-            .or_else(|| evidence::of_tables(&meant.sql, ours, theirs, &mut self.sides));
+            .or_else(|| evidence::of_tables(&meant.sql, ours, theirs, &mut self.sides))
+            .or_else(|| differences::of_ties(&meant.sql, ours, theirs, &mut self.sides));
         match known {
             Some(known) if known.parts => self.part(known.reason),
             Some(_) => Ok(Ending::Same),
