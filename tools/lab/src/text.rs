@@ -1,4 +1,4 @@
-//! Tables and sentences as plain text, for a terminal of [`WIDTH`] columns.
+//! Tables and sentences as plain text, for a terminal of 100 columns.
 
 /// Columns of the terminal.
 const WIDTH: usize = 100;

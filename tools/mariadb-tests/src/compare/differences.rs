@@ -118,7 +118,7 @@ fn of_nulls(ours: &Answer, theirs: &Answer) -> Option<&'static str> {
         return Some("a copy puts '' or 0 for NULL where a column becomes NOT NULL, a change in place its DEFAULT");
     }
     (ours.is_success() && is_row_too_large(theirs))
-        .then_some("InnoDB reads the length of a DEFAULT in two bytes where the column had one")
+        .then_some("InnoDB takes a short row for one that is too large when a VARCHAR becomes longer and NOT NULL")
 }
 
 /// Whether it warns of a NULL in a column that becomes NOT NULL.
