@@ -197,7 +197,7 @@ pub fn of_forgetting(
         return None;
     }
     if forgotten.rows(&statement.sql, ours, theirs) {
-        return Some("InnoDB loses rows of a TEMPORARY table when a statement that has changed it fails");
+        return Some("InnoDB loses rows of a TEMPORARY table when changes of it are undone");
     }
     if *class == Class::Rows && forgotten.sequence(statement) {
         return Some("a crash lets InnoDB forget which values of a sequence were given out");

@@ -17,7 +17,7 @@ pub struct Forgotten {
     number: bool,
     crashed: bool,
     temporary: Vec<String>,
-    /// Temporary tables of which a statement was undone.
+    /// Temporary tables of which changes were undone.
     undone: Vec<String>,
 }
 
@@ -25,9 +25,9 @@ impl Forgotten {
     /// A statement was carried out, or a part of it, or was undone.
     pub fn ended(&mut self, sql: &str, success: bool) {
         self.temporary.extend(temporary(sql));
-        if !success {
-            self.undone.extend(self.temporary.iter().filter(|table| names(sql, table)).cloned());
-        }
+        let rolls_back = ["ROLLBACK", "XA ROLLBACK"].iter().any(|verb| sql.starts_with(verb));
+        self.undone
+            .extend(self.temporary.iter().filter(|table| rolls_back || (!success && names(sql, table))).cloned());
         if ["CREATE TABLE", "ALTER TABLE"].iter().any(|verb| sql.starts_with(verb)) {
             self.has_numbers |= sql.contains("AUTO_INCREMENT");
             self.has_partitions |= sql.contains("PARTITION BY");
@@ -47,8 +47,8 @@ impl Forgotten {
         self.number
     }
 
-    /// Whether it may be rows of a temporary table: InnoDB answers as if there were fewer, after a
-    /// statement that has failed.
+    /// Whether it may be rows of a temporary table: InnoDB answers as if there were fewer, after
+    /// changes of it were undone.
     pub fn rows(&self, sql: &str, ours: &Answer, theirs: &Answer) -> bool {
         let fewer = match (&ours.outcome, &theirs.outcome) {
             (Outcome::Rows(ours), Outcome::Rows(theirs)) => theirs.len() < ours.len(),
@@ -118,16 +118,21 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_temporary_table_are_forgotten_by_a_statement_that_fails() {
+    fn rows_of_a_temporary_table_are_forgotten_when_changes_are_undone() {
         let done = |rows| Answer { outcome: Outcome::Done(rows, String::new()), warnings: Vec::new() };
-        let forgets = |table: &str, success, sql: &str, ours, theirs| {
+        let forgets_after = |table: &str, (last, success): (&str, bool), sql: &str, ours, theirs| {
             let mut forgotten = Forgotten::default();
             forgotten.ended(&format!("CREATE {table} (id INT, PRIMARY KEY (id))"), true);
-            forgotten.ended("UPDATE t5 SET id = id + 1", success);
+            forgotten.ended(last, success);
             forgotten.rows(sql, &done(ours), &done(theirs))
+        };
+        let forgets = |table: &str, success, sql: &str, ours, theirs| {
+            forgets_after(table, ("UPDATE t5 SET id = id + 1", success), sql, ours, theirs)
         };
         let (temporary, change) = ("TEMPORARY TABLE t5", "UPDATE t5 SET c1 = 1");
         assert!(forgets(temporary, false, change, 4, 3));
+        assert!(forgets_after(temporary, ("ROLLBACK TO SAVEPOINT s1", true), change, 4, 3));
+        assert!(!forgets_after(temporary, ("COMMIT", true), change, 4, 3));
         assert!(!forgets(temporary, false, change, 3, 4), "it has more");
         assert!(!forgets(temporary, true, change, 4, 3), "the statement has not failed");
         assert!(!forgets(temporary, false, "UPDATE t6 SET c1 = 1", 4, 3), "another table");
