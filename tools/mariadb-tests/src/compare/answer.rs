@@ -24,6 +24,14 @@ pub enum Outcome {
 }
 
 impl Answer {
+    /// The rows; none if it is another kind of answer.
+    pub fn into_rows(self) -> Vec<Vec<String>> {
+        match self.outcome {
+            Outcome::Rows(rows) => rows,
+            _ => Vec::new(),
+        }
+    }
+
     /// Without a word about an error.
     pub fn is_success(&self) -> bool {
         matches!(self.outcome, Outcome::Rows(_) | Outcome::Done(..))

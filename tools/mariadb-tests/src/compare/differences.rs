@@ -4,7 +4,7 @@ use super::answer::{Answer, Outcome};
 use super::forgotten::Forgotten;
 use super::judge::{Class, judge, without_row_number};
 use super::meaning::Meanings;
-use super::script::Statement;
+use super::script::{Statement, names};
 use super::sessions::{Lock, Side};
 
 /// A difference that is no fault of this engine.
@@ -277,10 +277,7 @@ fn comes_from_prefix(lock: &Lock, meanings: &Meanings, holdfast: &mut Side) -> b
 
 /// The first value that the server gives.
 fn first_value(side: &mut Side, sql: &str) -> Option<String> {
-    match side.look(sql).outcome {
-        Outcome::Rows(rows) => rows.into_iter().next()?.into_iter().next(),
-        _ => None,
-    }
+    side.look(sql).into_rows().into_iter().next()?.into_iter().next()
 }
 
 /// Whether InnoDB itself reads what this engine has read, at another level than READ UNCOMMITTED.
@@ -315,9 +312,8 @@ pub fn of_own_children(sql: &str, class: &Class, [holdfast, innodb]: &mut [Side;
          AND table_name = referenced_table_name AND delete_rule IN ('CASCADE', 'SET NULL')",
         super::script::schema(innodb.engine)
     );
-    let Outcome::Rows(tables) = innodb.look(&of_themselves).outcome else { return None };
-    let is_of = |table: &str| sql.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == table);
-    tables.iter().any(|row| is_of(&row[0])).then_some(
+    let tables = innodb.look(&of_themselves).into_rows();
+    tables.iter().any(|row| names(sql, &row[0])).then_some(
         "a plan that collects rows first deletes those, too, that no longer qualify after ON DELETE SET NULL",
     )
 }
@@ -367,10 +363,7 @@ fn plan(side: &mut Side, sql: &str) -> Vec<[Option<String>; 5]> {
 /// What EXPLAIN says of a statement.
 fn explained(side: &mut Side, sql: &str) -> Vec<Vec<String>> {
     side.look(&format!("USE {}", super::script::schema(side.engine)));
-    match side.look(&format!("EXPLAIN {sql}")).outcome {
-        Outcome::Rows(rows) => rows,
-        _ => Vec::new(),
-    }
+    side.look(&format!("EXPLAIN {sql}")).into_rows()
 }
 
 #[cfg(test)]

@@ -42,15 +42,19 @@ fn without_keys(answer: &Answer) -> Answer {
 /// definition.
 fn looks_at_keys_in_another_order(sql: &str, innodb: &mut Side) -> bool {
     let schema = schema(innodb.engine);
-    let defined = rows(innodb.look(&format!(
-        "SELECT table_name, index_name FROM information_schema.statistics \
+    let defined = innodb
+        .look(&format!(
+            "SELECT table_name, index_name FROM information_schema.statistics \
          WHERE table_schema = '{schema}' AND non_unique = 0 AND seq_in_index = 1"
-    )));
-    let kept = rows(innodb.look(&format!(
-        "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(t.name, '/', -1), '#', 1), i.name \
+        ))
+        .into_rows();
+    let kept = innodb
+        .look(&format!(
+            "SELECT SUBSTRING_INDEX(SUBSTRING_INDEX(t.name, '/', -1), '#', 1), i.name \
          FROM information_schema.innodb_sys_tables t JOIN information_schema.innodb_sys_indexes i USING (table_id) \
          WHERE t.name LIKE '{schema}/%' ORDER BY t.name, i.index_id"
-    )));
+        ))
+        .into_rows();
     kept.chunk_by(|a, b| a[0] == b[0]).filter(|keys| sql.contains(&keys[0][0])).any(|keys| {
         let of_definition: Vec<_> = defined.iter().filter(|key| key[0] == keys[0][0]).collect();
         let unique: Vec<_> = keys.iter().filter(|key| of_definition.contains(key)).collect();
@@ -68,10 +72,11 @@ fn of_orphans(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) 
     let [child, column, parent, to] = reference(text)?;
     let [ours, theirs] = sides.each_mut().map(|side| {
         let schema = schema(side.engine);
-        rows(side.look(&format!(
+        side.look(&format!(
             "SELECT c.{column} FROM {schema}.{child} c WHERE c.{column} IS NOT NULL \
              AND NOT EXISTS (SELECT * FROM {schema}.{parent} p WHERE p.{to} = c.{column}) ORDER BY c.{column}"
-        )))
+        ))
+        .into_rows()
     });
     let reason = "a row that refers to nothing is not looked at again while it refers to the same";
     (!ours.is_empty() && ours == theirs).then_some(Known { reason, parts: true })
@@ -86,13 +91,6 @@ fn reference(text: &str) -> Option<[&str; 4]> {
     let (parent, rest) = rest.split_once("` (`")?;
     let (to, _) = rest.split_once("`)")?;
     Some([child, column, parent, to])
-}
-
-fn rows(answer: Answer) -> Vec<Vec<String>> {
-    match answer.outcome {
-        Outcome::Rows(rows) => rows,
-        _ => Vec::new(),
-    }
 }
 
 #[cfg(test)]

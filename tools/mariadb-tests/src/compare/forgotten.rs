@@ -2,7 +2,7 @@
 //! failed.
 
 use super::answer::{Answer, Outcome};
-use super::script::Statement;
+use super::script::{Statement, is_of_name, names};
 
 /// What opens a table anew, so that its partitions are asked for the number of the next row.
 const REOPENS: [&str; 3] = ["ALTER TABLE", "RENAME", "OPTIMIZE"];
@@ -70,15 +70,6 @@ fn temporary(sql: &str) -> Option<String> {
     let (_, rest) = sql.split_once(" TEMPORARY TABLE ").filter(|(verb, _)| verb.starts_with("CREATE"))?;
     let rest = rest.strip_prefix("IF NOT EXISTS ").unwrap_or(rest);
     rest.split(|c: char| !is_of_name(c)).next().map(str::to_owned)
-}
-
-/// Whether the table is named in the statement.
-fn names(sql: &str, table: &str) -> bool {
-    sql.split(|c: char| !is_of_name(c)).any(|word| word == table)
-}
-
-fn is_of_name(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
 }
 
 /// Whether the statement gives rows that are there another `id`.

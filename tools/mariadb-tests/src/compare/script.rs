@@ -59,6 +59,16 @@ pub fn for_engine(sql: &str, engine: Engine) -> String {
     sql.replace(SCHEMA, &schema(engine)).replace(ENGINE, engine.name()).replace(AT_ONCE, at_once)
 }
 
+/// Whether the table is named in the statement.
+pub fn names(sql: &str, table: &str) -> bool {
+    sql.split(|c: char| !is_of_name(c)).any(|word| word == table)
+}
+
+/// Whether a name without quotes can have the character.
+pub fn is_of_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
 /// The schema of an engine.
 pub fn schema(engine: Engine) -> String {
     engine.name().to_lowercase()
