@@ -5,6 +5,7 @@ mod common;
 
 use common::*;
 use holdfast_base::Error;
+use holdfast_testkit::SplitMix64;
 
 fn load(bed: &Bed, n: u32) -> (holdfast_tree::Tree, Model) {
     let tree = bed.new_tree();
@@ -52,7 +53,7 @@ fn leaves_are_full_and_in_order() {
 fn a_loaded_tree_can_be_changed() {
     let bed = Bed::new(Setup::default());
     let (tree, mut model) = load(&bed, 5000);
-    let mut rng = Rng::new(5);
+    let mut rng = SplitMix64::new(5);
     for _ in 0..4000 {
         let key = format!("{:08}", rng.below(16_000)).into_bytes();
         if rng.below(2) == 0 {
@@ -101,7 +102,7 @@ fn a_prefix_that_ends_in_the_middle_of_a_leaf_does_no_harm() {
     let acc = bed.access();
     let mut loader = tree.bulk_loader(&acc).unwrap().fill_factor(100);
     let mut model = Model::new();
-    let mut rng = Rng::new(8);
+    let mut rng = SplitMix64::new(8);
     for group in 0..60u8 {
         // Long keys that differ at the end only, in runs that fill some part of a leaf.
         let mut key = vec![b'a'; 10];

@@ -9,6 +9,7 @@ use std::thread;
 use common::*;
 use holdfast_base::Result;
 use holdfast_pool::Access;
+use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Action, Batch, BatchLimit, Direction, Spot, Tree};
 use holdfast_wal::SpaceClass;
 
@@ -165,7 +166,7 @@ fn count_up(frames: usize, rounds: u64) {
         for thread in 0..THREADS {
             let (bed, tree) = (&bed, &tree);
             scope.spawn(move || {
-                let (mut rng, mut out) = (Rng::new(thread), Vec::new());
+                let (mut rng, mut out) = (SplitMix64::new(thread), Vec::new());
                 for round in 0..rounds {
                     let (acc, counter) = (bed.access(), counter(rng.below(COUNTERS)));
                     let spot = tree.get_at(&counter, &acc, &mut out).unwrap();

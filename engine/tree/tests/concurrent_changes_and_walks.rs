@@ -12,6 +12,7 @@ use common::*;
 use holdfast_base::PageNo;
 use holdfast_metrics::Counter;
 use holdfast_pool::AccessKind;
+use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Action, Batch, BatchLimit, Direction, Tree};
 
 /// Every 16th key stays for good; the writers insert and remove the others.
@@ -23,7 +24,7 @@ fn key(n: u32) -> Vec<u8> {
 }
 
 fn write(bed: &Bed, tree: &Tree, seed: u64, rounds: u32) {
-    let mut rng = Rng::new(seed);
+    let mut rng = SplitMix64::new(seed);
     for round in 0..rounds {
         let acc = bed.access();
         // Waves that grow and empty whole regions make splits and merges.
@@ -111,7 +112,7 @@ fn run(setup: Setup, writers: u64, rounds: u32) {
             });
         }
         scope.spawn(move || {
-            let mut rng = Rng::new(99);
+            let mut rng = SplitMix64::new(99);
             while !done.load(Ordering::Relaxed) {
                 let n = rng.below(u64::from(KEYS / STABLE)) as u32 * STABLE;
                 assert!(get(tree, &key(n), &bed.access()).is_some(), "{n}");

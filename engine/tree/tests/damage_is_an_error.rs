@@ -12,6 +12,7 @@ use holdfast_base::page::{self, HEADER_LEN};
 use holdfast_base::{Error, PageNo};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_pool::Access;
+use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Batch, BatchLimit, Direction, Tree};
 
 const PAGE: usize = 4096;
@@ -83,7 +84,7 @@ fn walk_batches(tree: &Tree, direction: Direction, entries: usize, acc: &Access<
     }
 }
 
-fn use_everything(bed: &Bed, tree: &Tree, rng: &mut Rng, seed: u64) {
+fn use_everything(bed: &Bed, tree: &Tree, rng: &mut SplitMix64, seed: u64) {
     let acc = bed.access();
     let mut out = Vec::new();
     for _ in 0..150 {
@@ -106,14 +107,14 @@ fn use_everything(bed: &Bed, tree: &Tree, rng: &mut Rng, seed: u64) {
 fn random_nonsense_in_nodes() {
     let (disk, root) = database();
     for seed in 0..soak(25) {
-        let mut rng = Rng::new(seed);
+        let mut rng = SplitMix64::new(seed);
         let no = 2 + rng.below(400) as u32;
         let before = spoil(disk.as_ref(), no, |bytes| {
             for _ in 0..1 + rng.below(12) {
                 // Headers and slots more often than records.
                 let range = if rng.below(2) == 0 { 40 } else { (PAGE - HEADER_LEN) as u64 };
                 let at = HEADER_LEN + rng.below(range) as usize;
-                bytes[at] = rng.next() as u8;
+                bytes[at] = rng.next_u64() as u8;
             }
         });
         let copy: Arc<dyn Disk> = Arc::new(copy_of(disk.as_ref()));

@@ -7,6 +7,7 @@ mod common;
 use common::*;
 use holdfast_base::page::{OFF_LEVEL, OFF_TYPE, PageType};
 use holdfast_base::{Error, PageNo, Result};
+use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Tree, overflow};
 use holdfast_wal::SpaceClass;
 
@@ -149,7 +150,7 @@ fn a_page_count_that_is_too_small_cuts_nothing_off() {
 #[test]
 fn no_damage_poisons_the_database() {
     for seed in 0..soak(60) {
-        let mut rng = Rng::new(seed);
+        let mut rng = SplitMix64::new(seed);
         let (bed, tree) = filled(1200);
         let acc = bed.access();
         let long: Vec<_> = (1..6)
@@ -182,7 +183,7 @@ fn no_damage_poisons_the_database() {
 
 /// Gives one or two fields another value: of the common header, of the body's header, of a slot, or
 /// any bytes.
-fn damage(bytes: &mut [u8], rng: &mut Rng) {
+fn damage(bytes: &mut [u8], rng: &mut SplitMix64) {
     for _ in 0..1 + rng.below(2) {
         let slots = u64::from(u16::from_le_bytes([bytes[64], bytes[65]])).clamp(1, 400);
         let at = match rng.below(6) {
@@ -193,9 +194,9 @@ fn damage(bytes: &mut [u8], rng: &mut Rng) {
             _ => 64 + rng.below(bytes.len() as u64 - 66) as usize,
         };
         match rng.below(3) {
-            0 => bytes[at] = rng.next() as u8,
+            0 => bytes[at] = rng.next_u64() as u8,
             1 => bytes[at] ^= 1 << rng.below(8),
-            _ => bytes[at..at + 2].copy_from_slice(&(rng.next() as u16).to_le_bytes()),
+            _ => bytes[at..at + 2].copy_from_slice(&(rng.next_u64() as u16).to_le_bytes()),
         }
     }
 }

@@ -3,9 +3,10 @@
 //! reservation of one change has a bound now, and the smallest pool has four times that.
 mod common;
 
-use common::{Bed, INDEX, Model, Rng, Setup, UUID, assert_equals, put, remove};
+use common::{Bed, INDEX, Model, Setup, UUID, assert_equals, put, remove};
 use holdfast_base::{PageNo, SpaceId};
 use holdfast_pool::RESERVED_MAX;
+use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Lifetime, SpaceFile, overflow};
 use holdfast_wal::SpaceClass;
 
@@ -72,7 +73,7 @@ fn changes_by_many_threads() {
         for t in 0..16 {
             let (bed, tree) = (&bed, &tree);
             scope.spawn(move || {
-                let mut rng = Rng::new(t);
+                let mut rng = SplitMix64::new(t);
                 for _ in 0..60 {
                     let (acc, n) = (bed.access(), t * 1000 + rng.below(30));
                     let len = 3000 + rng.below(20_000) as usize;

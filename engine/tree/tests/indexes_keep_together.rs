@@ -13,7 +13,7 @@ use std::sync::Arc;
 use common::*;
 use holdfast_base::IndexId;
 use holdfast_io::{ManualClock, MemoryDisk};
-use holdfast_testkit::{DiskModel, ModelDisk};
+use holdfast_testkit::{DiskModel, ModelDisk, SplitMix64};
 use holdfast_tree::{Direction, Tree};
 
 const ROWS: u32 = 30_000;
@@ -26,10 +26,10 @@ fn an_index_that_grows_at_its_end_beside_one_that_grows_everywhere_lies_in_a_row
     let rows = bed.new_tree();
     let root = Tree::create(&bed.space, IndexId(6), &bed.access()).unwrap();
     let everywhere = Tree::open(&bed.space, IndexId(6), root);
-    let mut random = Rng::new(5);
+    let mut random = SplitMix64::new(5);
     for i in 0..ROWS {
         put(&rows, &i.to_be_bytes(), &[7; 150], &bed.access()).unwrap();
-        put(&everywhere, &random.next().to_be_bytes(), &i.to_be_bytes(), &bed.access()).unwrap();
+        put(&everywhere, &random.next_u64().to_be_bytes(), &i.to_be_bytes(), &bed.access()).unwrap();
     }
     let pages = bed.space.info(&bed.access()).unwrap();
     assert!(pages.free_pages < pages.pages / 4, "{pages:?}: keeping apart must not cost much room");

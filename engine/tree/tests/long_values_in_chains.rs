@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::*;
 use holdfast_base::{Error, PageNo};
 use holdfast_io::MemoryDisk;
-use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
+use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp, SplitMix64};
 use holdfast_tree::node::body_len;
 use holdfast_tree::overflow::{self, OverflowRef};
 use holdfast_tree::{PageSet, Severity};
@@ -23,7 +23,7 @@ fn lengths(page_size: usize) -> Vec<usize> {
 fn every_length_round_trips() {
     for page_size in [4096, 16384, 65536] {
         let mut bed = Bed::new(Setup { page_size, frames: 100, ..Setup::default() });
-        let mut rng = Rng::new(3);
+        let mut rng = SplitMix64::new(3);
         let mut chains = Vec::new();
         for len in lengths(page_size) {
             let value = rng.bytes(len);
@@ -67,7 +67,7 @@ fn a_reference_that_fits_no_chain_is_damage() {
 #[test]
 fn a_shared_chain_goes_with_its_last_reference() {
     let mut bed = Bed::new(Setup::default());
-    let value = Rng::new(5).bytes(20_000);
+    let value = SplitMix64::new(5).bytes(20_000);
     let chain = overflow::write_chain(&bed.space, INDEX, &value, PageNo(2), &bed.access()).unwrap();
     overflow::share_chain(&bed.space, INDEX, chain, &bed.access()).unwrap();
     bed.checkpoint();
@@ -87,7 +87,7 @@ fn a_chain_is_its_value_and_no_other() {
     let bed = Bed::new(Setup::default());
     let acc = bed.access();
     for len in [0, 1, 4_000, 20_000] {
-        let value = Rng::new(5).bytes(len);
+        let value = SplitMix64::new(5).bytes(len);
         let chain = overflow::write_chain(&bed.space, INDEX, &value, PageNo(2), &acc).unwrap();
         assert!(overflow::chain_is(&bed.space, INDEX, chain, &value, &acc).unwrap());
         assert!(!overflow::chain_is(&bed.space, INDEX, chain, &[&value[..], b"x"].concat(), &acc).unwrap());

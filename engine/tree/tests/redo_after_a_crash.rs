@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::*;
 use holdfast_base::{Lsn, PageNo};
 use holdfast_io::Disk;
-use holdfast_testkit::CrashDisk;
+use holdfast_testkit::{CrashDisk, SplitMix64};
 use holdfast_tree::node::payload_len_max;
 
 #[derive(Clone)]
@@ -18,14 +18,14 @@ struct Change {
     payload: Option<Vec<u8>>,
 }
 
-fn random_change(rng: &mut Rng, page_size: usize) -> Change {
+fn random_change(rng: &mut SplitMix64, page_size: usize) -> Change {
     let n = rng.below(600);
     let mut key = format!("{n:05}").into_bytes();
     if n.is_multiple_of(9) {
         key.extend(vec![b'x'; 300]);
     }
     let len = if rng.below(30) == 0 { payload_len_max(page_size, key.len()) } else { rng.below(120) as usize };
-    let payload = (rng.below(100) < 65).then(|| vec![rng.next() as u8; len]);
+    let payload = (rng.below(100) < 65).then(|| vec![rng.next_u64() as u8; len]);
     Change { key, payload }
 }
 
@@ -38,7 +38,7 @@ fn apply(model: &mut Model, change: &Change) {
 
 /// Works until the power cut. Returns the root, all changes tried, and how many of them are known
 /// to be durable.
-fn work(disk: &CrashDisk, setup: Setup, rng: &mut Rng, operations: u64) -> (PageNo, Vec<Change>, usize) {
+fn work(disk: &CrashDisk, setup: Setup, rng: &mut SplitMix64, operations: u64) -> (PageNo, Vec<Change>, usize) {
     let bed = Bed::create(Arc::new(disk.clone()), setup).unwrap();
     let tree = bed.new_tree();
     bed.store.wal().flush_to(bed.store.wal().next_lsn()).unwrap();
@@ -67,16 +67,16 @@ fn work(disk: &CrashDisk, setup: Setup, rng: &mut Rng, operations: u64) -> (Page
 }
 
 fn crash_once(seed: u64, page_size: usize) {
-    let mut rng = Rng::new(seed);
+    let mut rng = SplitMix64::new(seed);
     let setup = Setup { page_size, frames: 64, log_bytes: 8 << 20, ..Setup::default() };
     let disk = CrashDisk::new();
     let operations = rng.below(900);
     let (root, tried, durable) = work(&disk, setup, &mut rng, operations);
-    let after = disk.reboot(seed);
+    let after = disk.reboot(rng.next_u64());
     let bed = Bed::open(Arc::new(after.clone()), setup).unwrap();
     check(&bed, root, &tried, durable, seed);
     // A second crash, at once: redo has to be repeatable.
-    let again = after.reboot(seed + 1);
+    let again = after.reboot(rng.next_u64());
     drop(bed);
     let disk: Arc<dyn Disk> = Arc::new(again);
     let bed = Bed::open(disk, setup).unwrap();
@@ -123,17 +123,17 @@ fn the_changes_are_a_prefix_with_default_pages() {
 #[test]
 fn a_crash_while_redo_is_applied_is_repaired_by_the_next_one() {
     for seed in 200..200 + soak(12) {
-        let mut rng = Rng::new(seed);
+        let mut rng = SplitMix64::new(seed);
         let setup = Setup { frames: 64, log_bytes: 8 << 20, ..Setup::default() };
         let disk = CrashDisk::new();
         let operations = 300 + rng.below(500);
         let (root, tried, durable) = work(&disk, setup, &mut rng, operations);
-        let mut disk = disk.reboot(seed);
-        for cut in 0..4 {
+        let mut disk = disk.reboot(rng.next_u64());
+        for _ in 0..4 {
             disk.crash_after(rng.below(60));
             let opened = Bed::open(Arc::new(disk.clone()), setup);
             drop(opened);
-            disk = disk.reboot(seed + cut);
+            disk = disk.reboot(rng.next_u64());
         }
         let bed = Bed::open(Arc::new(disk), setup).unwrap();
         check(&bed, root, &tried, durable, seed);

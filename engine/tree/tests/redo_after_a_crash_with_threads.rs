@@ -9,7 +9,7 @@ use std::thread;
 
 use common::*;
 use holdfast_base::PageNo;
-use holdfast_testkit::CrashDisk;
+use holdfast_testkit::{CrashDisk, SplitMix64};
 
 const THREADS: u64 = 3;
 const SETUP: Setup = Setup { page_size: 4096, frames: 96, background: true, log_bytes: 4 << 20 };
@@ -18,12 +18,12 @@ const SETUP: Setup = Setup { page_size: 4096, frames: 96, background: true, log_
 type History = (Vec<(Vec<u8>, Option<Vec<u8>>)>, usize);
 
 fn work(bed: &Bed, root: &holdfast_tree::Tree, disk: &CrashDisk, thread: u64, seed: u64) -> History {
-    let mut rng = Rng::new(seed * 31 + thread);
+    let mut rng = SplitMix64::new(seed * 31 + thread);
     let (mut changes, mut durable) = (Vec::new(), 0);
     while !disk.is_dead() && changes.len() < 20_000 {
         let acc = bed.access();
         let key = format!("{:05}/{thread}", rng.below(900)).into_bytes();
-        let payload = (rng.below(100) < 60).then(|| vec![rng.next() as u8; rng.below(200) as usize]);
+        let payload = (rng.below(100) < 60).then(|| vec![rng.next_u64() as u8; rng.below(200) as usize]);
         changes.push((key.clone(), payload.clone()));
         let done = match &payload {
             Some(payload) => put(root, &key, payload, &acc),
@@ -43,7 +43,7 @@ fn work(bed: &Bed, root: &holdfast_tree::Tree, disk: &CrashDisk, thread: u64, se
 }
 
 fn crash(seed: u64) {
-    let mut rng = Rng::new(seed);
+    let mut rng = SplitMix64::new(seed);
     let disk = CrashDisk::new();
     let bed = Bed::create(Arc::new(disk.clone()), SETUP).unwrap();
     let tree = bed.new_tree();
@@ -55,7 +55,7 @@ fn crash(seed: u64) {
         handles.into_iter().map(|h| h.join().unwrap()).collect()
     });
     let root = tree.root();
-    let after = disk.reboot(seed);
+    let after = disk.reboot(rng.next_u64());
     drop((tree, bed));
     let bed = Bed::open(Arc::new(after), SETUP).unwrap();
     check(&bed, root, &histories, seed);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::*;
 use holdfast_io::Disk;
 use holdfast_metrics::Counter;
-use holdfast_testkit::CrashDisk;
+use holdfast_testkit::{CrashDisk, SplitMix64};
 
 const ROWS: u64 = 6_000;
 
@@ -17,7 +17,7 @@ fn batches_of_all_sizes_give_the_same_tree() {
     let setup = Setup { frames: 4096, ..Setup::default() };
     let disk = CrashDisk::new();
     let bed = Bed::create(Arc::new(disk.clone()), setup).unwrap();
-    let (tree, mut model, mut rng) = (bed.new_tree(), Model::new(), Rng::new(7));
+    let (tree, mut model, mut rng) = (bed.new_tree(), Model::new(), SplitMix64::new(7));
     let acc = bed.access();
     for n in 0..4 * ROWS {
         let key = format!("{:06}", rng.below(ROWS)).into_bytes();

@@ -7,10 +7,11 @@ use std::ops::{Bound, RangeBounds};
 
 use common::*;
 use holdfast_base::limits::key_len_max;
+use holdfast_testkit::SplitMix64;
 use holdfast_tree::node::payload_len_max;
 use holdfast_tree::{Action, Batch, BatchLimit, Direction, Tree};
 
-fn random_key(rng: &mut Rng, page_size: usize, keys: u64) -> Vec<u8> {
+fn random_key(rng: &mut SplitMix64, page_size: usize, keys: u64) -> Vec<u8> {
     let n = rng.below(keys);
     match rng.below(10) {
         0..=4 => format!("key/{n:06}").into_bytes(),
@@ -28,18 +29,18 @@ fn random_key(rng: &mut Rng, page_size: usize, keys: u64) -> Vec<u8> {
     }
 }
 
-fn random_payload(rng: &mut Rng, page_size: usize, key_len: usize) -> Vec<u8> {
+fn random_payload(rng: &mut SplitMix64, page_size: usize, key_len: usize) -> Vec<u8> {
     let max = payload_len_max(page_size, key_len);
     let len = match rng.below(20) {
         0 => max,
         1..=3 => rng.below(max as u64) as usize,
         _ => rng.below(100) as usize,
     };
-    let byte = rng.next() as u8;
+    let byte = rng.next_u64() as u8;
     vec![byte; len.min(max)]
 }
 
-fn step(tree: &Tree, model: &mut Model, rng: &mut Rng, page_size: usize, removals: u64, bed: &Bed) {
+fn step(tree: &Tree, model: &mut Model, rng: &mut SplitMix64, page_size: usize, removals: u64, bed: &Bed) {
     let acc = bed.access();
     let key = random_key(rng, page_size, 3000);
     if rng.below(100) < removals {
@@ -60,7 +61,7 @@ fn step(tree: &Tree, model: &mut Model, rng: &mut Rng, page_size: usize, removal
 fn run(page_size: usize, frames: usize, steps: usize, seed: u64) {
     let mut bed = Bed::new(Setup { page_size, frames, ..Setup::default() });
     let mut tree = bed.new_tree();
-    let (mut model, mut rng) = (Model::new(), Rng::new(seed));
+    let (mut model, mut rng) = (Model::new(), SplitMix64::new(seed));
     for phase in 0..4 {
         let removals = [20, 50, 85, 30][phase];
         for _ in 0..steps {
@@ -81,7 +82,7 @@ fn run(page_size: usize, frames: usize, steps: usize, seed: u64) {
     batches_agree(&tree, &model, &mut rng, &bed);
 }
 
-fn seeks_agree(tree: &Tree, model: &Model, rng: &mut Rng, bed: &Bed) {
+fn seeks_agree(tree: &Tree, model: &Model, rng: &mut SplitMix64, bed: &Bed) {
     let acc = bed.access();
     let mut cursor = tree.cursor(&acc);
     for _ in 0..200 {
@@ -103,7 +104,7 @@ fn seeks_agree(tree: &Tree, model: &Model, rng: &mut Rng, bed: &Bed) {
     }
 }
 
-fn random_bound<'k>(rng: &mut Rng, key: &'k [u8]) -> Bound<&'k [u8]> {
+fn random_bound<'k>(rng: &mut SplitMix64, key: &'k [u8]) -> Bound<&'k [u8]> {
     match rng.below(5) {
         0 => Bound::Unbounded,
         1 | 2 => Bound::Included(key),
@@ -113,7 +114,7 @@ fn random_bound<'k>(rng: &mut Rng, key: &'k [u8]) -> Bound<&'k [u8]> {
 
 /// Ranges that are read in batches of any size have the content of the model, also where there is
 /// nothing.
-fn batches_agree(tree: &Tree, model: &Model, rng: &mut Rng, bed: &Bed) {
+fn batches_agree(tree: &Tree, model: &Model, rng: &mut SplitMix64, bed: &Bed) {
     let acc = bed.access();
     for _ in 0..12 {
         let (a, b) = (random_key(rng, bed.setup.page_size, 3000), random_key(rng, bed.setup.page_size, 3000));

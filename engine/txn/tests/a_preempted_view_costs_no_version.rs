@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::*;
 use holdfast_metrics::Counter;
+use holdfast_testkit::SplitMix64;
 use holdfast_txn::*;
 
 fn with_shelf(bytes: u64) -> Db {
@@ -210,7 +211,7 @@ fn views_see_the_same_wherever_it_is_kept() {
         std::thread::scope(|s| {
             let (db, stop, begun) = (&db, &stop, &begun);
             let write = move |seed| {
-                let mut rng = Rng::new(seed);
+                let mut rng = SplitMix64::new(seed);
                 begun.wait();
                 for _ in 0..3_000 {
                     while move_one(db, rng.below(ROWS) as usize, rng.below(ROWS) as usize).is_err() {}

@@ -15,6 +15,7 @@ use std::ops::Bound;
 
 use common::*;
 use holdfast_base::{Error, Result};
+use holdfast_testkit::SplitMix64;
 use holdfast_txn::*;
 
 /// Different index keys.
@@ -91,7 +92,7 @@ struct World {
     db: Db,
     history: History,
     open: Vec<Open>,
-    rng: Rng,
+    rng: SplitMix64,
     rows: u64,
     isolation: Isolation,
 }
@@ -292,7 +293,7 @@ impl World {
 }
 
 fn run(seed: u64, isolation: Isolation, rows: u64) {
-    let (rng, db) = (Rng::new(seed), Db::new());
+    let (rng, db) = (SplitMix64::new(seed), Db::new());
     let (history, open) = (History::default(), Vec::new());
     let mut world = World { db, history, open, rng, rows, isolation };
     for _ in 0..1_500 {

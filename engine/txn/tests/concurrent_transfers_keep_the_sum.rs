@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use common::*;
 use holdfast_base::{Error, Result};
+use holdfast_testkit::SplitMix64;
 use holdfast_txn::*;
 
 const ACCOUNTS: u64 = 50;
@@ -52,7 +53,7 @@ fn run(isolation: Isolation, snapshot_isolation: bool, lock: bool) {
         let writers: Vec<_> = (0..4u64)
             .map(|thread| {
                 s.spawn(move || {
-                    let mut rng = Rng::new(thread);
+                    let mut rng = SplitMix64::new(thread);
                     for _ in 0..250 {
                         let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
                         loop {

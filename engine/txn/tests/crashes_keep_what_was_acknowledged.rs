@@ -11,7 +11,7 @@ use std::sync::Arc;
 use common::*;
 use holdfast_base::Result;
 use holdfast_io::Disk;
-use holdfast_testkit::CrashDisk;
+use holdfast_testkit::{CrashDisk, SplitMix64};
 use holdfast_txn::*;
 
 const ACCOUNTS: u64 = 40;
@@ -46,7 +46,7 @@ fn fill(db: &Db) {
     txn.commit(FlushAtCommit::Sync).unwrap();
 }
 
-fn transfer(txn: &mut Txn, db: &Db, rng: &mut Rng) -> Result<()> {
+fn transfer(txn: &mut Txn, db: &Db, rng: &mut SplitMix64) -> Result<()> {
     let (from, to) = (rng.below(ACCOUNTS), rng.below(ACCOUNTS));
     let amount = rng.below(20);
     let mut value = Vec::new();
@@ -83,7 +83,7 @@ impl Work {
 }
 
 /// Transfers until the power goes, each with a mark of its own in the other table.
-fn work(disk: &CrashDisk, rng: &mut Rng, operations: u64) -> Work {
+fn work(disk: &CrashDisk, rng: &mut SplitMix64, operations: u64) -> Work {
     let db = Db::create(Arc::new(disk.clone()), setup()).unwrap();
     fill(&db);
     disk.crash_after(operations);
@@ -180,7 +180,7 @@ fn check(db: &Db, work: &Work, seed: u64) {
 }
 
 /// After recovery everything works, and everything goes away that should.
-fn use_it(db: &Db, work: &Work, rng: &mut Rng) {
+fn use_it(db: &Db, work: &Work, rng: &mut SplitMix64) {
     for (i, found) in db.sys.prepared().into_iter().enumerate() {
         let mut txn = db.sys.adopt(&found.xid).unwrap();
         if i % 2 == 0 { txn.commit(FlushAtCommit::Sync).unwrap() } else { txn.rollback().unwrap() }
@@ -200,20 +200,20 @@ fn use_it(db: &Db, work: &Work, rng: &mut Rng) {
 }
 
 fn crash_once(seed: u64) {
-    let mut rng = Rng::new(seed);
+    let mut rng = SplitMix64::new(seed);
     let disk = CrashDisk::new();
     let operations = rng.below(2_500);
     let work = work(&disk, &mut rng, operations);
     // Recovery is cut off too, a few times, somewhere in redo or in the rollback of the losers.
-    let mut after = disk.reboot(seed);
-    for cut in 0..rng.below(4) {
+    let mut after = disk.reboot(rng.next_u64());
+    for _ in 0..rng.below(4) {
         after.crash_after(rng.below(120));
         if let Ok(db) = Db::open(Arc::new(after.clone()), setup()) {
             let _ = db.sys.roll_back_losers();
             let _ = db.sys.purge(usize::MAX);
             let _ = db.store.pool().flush_all();
         }
-        after = after.reboot(seed * 31 + cut);
+        after = after.reboot(rng.next_u64());
     }
     let disk: Arc<dyn Disk> = Arc::new(after);
     let db = Db::open(disk, setup()).unwrap();

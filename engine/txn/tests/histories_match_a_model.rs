@@ -10,6 +10,7 @@ use std::ops::Bound;
 
 use common::*;
 use holdfast_base::{Error, Result};
+use holdfast_testkit::SplitMix64;
 use holdfast_txn::*;
 
 type Key = u64;
@@ -91,7 +92,7 @@ struct World {
     db: Db,
     history: History,
     open: Vec<Open>,
-    rng: Rng,
+    rng: SplitMix64,
     keys: u64,
     next_value: u64,
 }
@@ -326,7 +327,7 @@ const SHELVES: [u64; 3] = [0, 4 << 10, 32 << 20];
 
 fn run(seed: u64, steps: usize, keys: u64, mut setup: Setup) {
     setup.txn.shelf_bytes = SHELVES[seed as usize % SHELVES.len()];
-    let (rng, db) = (Rng::new(seed), Db::with(setup));
+    let (rng, db) = (SplitMix64::new(seed), Db::with(setup));
     let mut world = World { db, history: History::default(), open: Vec::new(), rng, keys, next_value: 1 };
     for _ in 0..steps {
         world.step();

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use common::*;
 use holdfast_base::{Error, Result};
 use holdfast_metrics::Counter;
+use holdfast_testkit::SplitMix64;
 use holdfast_txn::*;
 
 const KEYS: u64 = 120;
@@ -35,7 +36,7 @@ fn number(value: &[u8]) -> u64 {
 }
 
 /// Moves a part of one row, or all of it, to another key.
-fn shift(txn: &mut Txn, db: &Db, rng: &mut Rng) -> Result<()> {
+fn shift(txn: &mut Txn, db: &Db, rng: &mut SplitMix64) -> Result<()> {
     let (from, to) = (rng.below(KEYS), rng.below(KEYS));
     let mut bytes = Vec::new();
     if from == to || !txn.get_locked(&db.rows, &key(from), LockMode::Exclusive, None, &mut bytes)? {
@@ -55,7 +56,7 @@ fn shift(txn: &mut Txn, db: &Db, rng: &mut Rng) -> Result<()> {
 }
 
 fn write(db: &Db, thread: u64, rounds: usize) {
-    let mut rng = Rng::new(thread);
+    let mut rng = SplitMix64::new(thread);
     let mut done = 0;
     while done < rounds {
         // Where a key that was read and found absent stays locked.

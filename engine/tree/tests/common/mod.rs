@@ -10,7 +10,6 @@ use holdfast_base::{IndexId, Lsn, PageNo, Result, SpaceId};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_metrics::Metrics;
 use holdfast_pool::{Access, AccessKind, Pool, PoolConfig, restore_torn_pages};
-use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Action, Direction, PageFinding, PageSet, Redo, Severity, SpaceFile, Store, Tree};
 use holdfast_wal::{Wal, WalConfig};
 
@@ -203,25 +202,4 @@ pub fn assert_equals(tree: &Tree, model: &Model, acc: &Access<'_>) {
 /// `n`, or as many times more as the environment variable `HOLDFAST_SOAK` says.
 pub fn soak(n: u64) -> u64 {
     n * std::env::var("HOLDFAST_SOAK").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
-}
-
-/// A small deterministic generator.
-pub struct Rng(SplitMix64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Rng {
-        Rng(SplitMix64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1))
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0.next_u64()
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| self.next() as u8).collect()
-    }
 }

@@ -10,7 +10,6 @@ use holdfast_base::{Error, IndexId, PageNo, Result, SpaceId};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_metrics::Metrics;
 use holdfast_pool::{AccessKind, Pool, PoolConfig, restore_torn_pages};
-use holdfast_testkit::SplitMix64;
 use holdfast_tree::{PageFinding, PageSet, Redo, Severity, SpaceFile, Store, Tree};
 use holdfast_txn::*;
 use holdfast_wal::{Wal, WalConfig};
@@ -313,22 +312,5 @@ pub fn is<T>(result: Result<T>, expected: impl Fn(&Error) -> bool) -> bool {
         Ok(_) => false,
         Err(e) if expected(&e) => true,
         Err(e) => panic!("unexpected error: {e}"),
-    }
-}
-
-/// A small deterministic generator.
-pub struct Rng(SplitMix64);
-
-impl Rng {
-    pub fn new(seed: u64) -> Rng {
-        Rng(SplitMix64::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x1234_5678_9abc_def1))
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0.next_u64()
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
     }
 }
