@@ -24,6 +24,7 @@ const IDLE: Duration = Duration::from_millis(200);
 #[derive(Debug, Default)]
 struct Signal {
     wake: bool,
+    /// The thread is to end; it asks between pieces of work.
     stop: bool,
     /// There may be something to purge, so an idle thread looks again after a while.
     pending: bool,
@@ -45,8 +46,6 @@ pub(crate) struct Background {
     /// The thread knows that a transaction has committed since it last looked for work.
     told: AtomicBool,
     sweep: Mutex<Sweep>,
-    /// The thread is to end; it asks between pieces of work.
-    stopping: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,
     last_error: Mutex<Option<Error>>,
 }
@@ -58,7 +57,6 @@ impl Background {
             told: AtomicBool::new(false),
             // Whatever an earlier run left in the version tree.
             sweep: Mutex::new(Sweep::All),
-            stopping: AtomicBool::new(false),
             thread: Mutex::new(None),
             last_error: Mutex::new(None),
         }
@@ -139,12 +137,11 @@ impl Background {
 
     /// Whether the thread is to end.
     pub fn is_stopping(&self) -> bool {
-        self.stopping.load(Ordering::Acquire)
+        self.signal.0.lock().stop
     }
 
     /// Ends the thread and waits for it.
     pub fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
         self.signal.0.lock().stop = true;
         self.signal.1.notify_one();
         let thread = self.thread.lock().take();
