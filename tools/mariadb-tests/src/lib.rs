@@ -3,6 +3,8 @@
 //! Packages, compilation and servers are the business of the crate `holdfast-server`, which the lab
 //! uses as well.
 
+#![forbid(unsafe_code)]
+
 mod backup;
 mod bench;
 mod compare;
