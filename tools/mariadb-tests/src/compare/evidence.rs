@@ -2,7 +2,7 @@
 
 use super::answer::{Answer, Outcome};
 use super::differences::Known;
-use super::script::schema;
+use super::script::{names, schema};
 use super::sessions::Side;
 
 /// Whether what there is in the tables lets the engines answer differently.
@@ -55,7 +55,7 @@ fn looks_at_keys_in_another_order(sql: &str, innodb: &mut Side) -> bool {
          WHERE t.name LIKE '{schema}/%' ORDER BY t.name, i.index_id"
         ))
         .into_rows();
-    kept.chunk_by(|a, b| a[0] == b[0]).filter(|keys| sql.contains(&keys[0][0])).any(|keys| {
+    kept.chunk_by(|a, b| a[0] == b[0]).filter(|keys| names(sql, &keys[0][0])).any(|keys| {
         let of_definition: Vec<_> = defined.iter().filter(|key| key[0] == keys[0][0]).collect();
         let unique: Vec<_> = keys.iter().filter(|key| of_definition.contains(key)).collect();
         // A partitioned table has the keys once in each partition.
