@@ -20,6 +20,7 @@ use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Timing, local};
 
 use crate::entry::last_read::{ForCursors, LastRead};
+use crate::entry::locked::EarlyRelease;
 use crate::entry::row::VersionHeader;
 use crate::entry::visibility::Reader;
 use crate::options::{Isolation, TxnOptions};
@@ -27,7 +28,7 @@ use crate::recovery::losers::Loser;
 use crate::savepoint::GoesOn;
 use crate::system::{Committed, OpenView, TxnSystem};
 use crate::undo::UndoLog;
-use holdfast_lock::{LockMode, LockWait, Owner, Serial};
+use holdfast_lock::{LockWait, Owner, Serial};
 use holdfast_wal::FlushAtCommit;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,9 +57,8 @@ pub struct Txn {
     pub(crate) log: Option<UndoLog>,
     pub(crate) deltas: Vec<(IndexId, i64)>,
     pub(crate) state: State,
-    /// How the row of the last locking read was locked before, and is again if it does not qualify.
-    /// Exclusive: nothing is given up.
-    pub(crate) locked_before: Option<LockMode>,
+    /// Of the lock of the row that [`Txn::get_locked`] read last.
+    pub(crate) early_release: EarlyRelease,
     /// The xid that is taken because its log says it.
     xid: Option<Vec<u8>>,
     /// How durable it was to be when it was prepared, and is to be when that is taken back.
@@ -109,7 +109,7 @@ impl Txn {
             log: None,
             deltas: Vec::new(),
             state: State::Active,
-            locked_before: Some(LockMode::Exclusive),
+            early_release: EarlyRelease::Nothing,
             xid: None,
             prepared: FlushAtCommit::Sync,
             half_undone: None,

@@ -3,12 +3,14 @@
 use std::mem;
 
 use holdfast_base::Result;
-use holdfast_lock::{CoverId, KeyRange, LockMode, LockWait};
+use holdfast_lock::{CoverId, KeyRange, LockWait};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Spot;
 
 use crate::cursor::row_cursor::{RowCursor, access, borrow};
-use crate::entry::locked::{EntryRef, LockRequest, conflict, is_locked_by_others, lock_and_read, read_covered};
+use crate::entry::locked::{
+    EarlyRelease, EntryRef, LockRequest, conflict, is_locked_by_others, lock_and_read, read_covered,
+};
 use crate::entry::row::VersionHeader;
 use crate::entry::values::Part;
 use crate::entry::visibility::{Reader, split};
@@ -56,9 +58,9 @@ impl RowCursor {
             return Ok(false);
         }
         let Some(locking) = &mut self.locking else { return Ok(false) };
-        locking.before = match locking.keep {
-            true => Some(LockMode::Exclusive),
-            false => self.system.locks.row_mode(&self.owner, self.index.id(), &self.key),
+        locking.early_release = match locking.keep {
+            true => EarlyRelease::Nothing,
+            false => EarlyRelease::DownTo(self.system.locks.row_mode(&self.owner, self.index.id(), &self.key)),
         };
         locking.is_unlocked = false;
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
@@ -88,7 +90,7 @@ impl RowCursor {
                 self.wait_for_entry().map(|()| false)
             }
             Err(e) if is_locked_by_others(&e) && locking.committed_if_locked => {
-                (locking.before, locking.is_unlocked) = (Some(LockMode::Exclusive), true);
+                (locking.early_release, locking.is_unlocked) = (EarlyRelease::Nothing, true);
                 let view = TxnSystem::open_view(&self.system, false);
                 let reader = Reader { view: &view, me: self.owner.txn(), owner: Some(&self.owner) };
                 system.read_at(index, &self.key, reader, Part::Whole, &acc, &mut self.value)

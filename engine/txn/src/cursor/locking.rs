@@ -10,6 +10,7 @@ use holdfast_lock::{CoverId, KeyRange, LockMode, LockWait, Owner, RangeId};
 use crate::cursor::options::CursorOptions;
 use crate::entry::index::TableIndex;
 use crate::entry::last_read::ForCursors;
+use crate::entry::locked::EarlyRelease;
 use crate::mvcc::commit_map::TxnStatus;
 use crate::options::Isolation;
 use crate::system::TxnSystem;
@@ -25,9 +26,8 @@ pub(super) struct Locking {
     /// The place where the last entry was read, so that the transaction can change it there, and
     /// the transaction's view.
     pub(super) shared: Arc<Mutex<ForCursors>>,
-    /// How the transaction had the entry given last locked before, and has it again if the entry
-    /// does not qualify. Exclusive: nothing is given up.
-    pub(super) before: Option<LockMode>,
+    /// Of the lock of the entry given last.
+    pub(super) early_release: EarlyRelease,
     /// See [`CursorOptions::committed_if_locked`].
     pub(super) committed_if_locked: bool,
     /// The entry given last is such a one.
@@ -107,7 +107,7 @@ impl Txn {
             first_updater_wins,
             keep,
             shared,
-            before: Some(LockMode::Exclusive),
+            early_release: EarlyRelease::Nothing,
             committed_if_locked,
             is_unlocked: false,
             locked: 0,

@@ -15,7 +15,7 @@ use crate::cursor::buffers::Buffers;
 use crate::cursor::locking::Locking;
 use crate::cursor::options::{CursorOptions, ScanMode};
 use crate::entry::index::{IndexKind, TableIndex};
-use crate::entry::locked::{EntryRef, LockRequest, lock_and_read};
+use crate::entry::locked::{EarlyRelease, EntryRef, LockRequest, lock_and_read};
 use crate::entry::row::VERSION_HEADER_LEN;
 use crate::entry::values::{self, Part};
 use crate::entry::visibility::{Reader, Seen, split};
@@ -273,8 +273,8 @@ impl RowCursor {
     /// qualify: the entry is locked as it was before. It does so only at READ COMMITTED.
     pub fn unlock(&mut self) {
         if let Some(locking) = &mut self.locking {
-            let before = locking.before.replace(LockMode::Exclusive);
-            self.system.locks.unlock_row_to(&self.owner, self.index.id(), &self.key, before);
+            let release = mem::take(&mut locking.early_release);
+            release.apply(&self.system.locks, &self.owner, EntryRef::new(&self.index, &self.key));
         }
     }
 
@@ -301,7 +301,7 @@ impl RowCursor {
         let mut payload = locking.shared.lock().read.take_payload();
         let request = LockRequest { owner: &self.owner, mode, wait };
         let spot = lock_and_read(system, EntryRef::new(index, &self.key), request, None, &acc, &mut payload)?;
-        locking.before = before;
+        locking.early_release = EarlyRelease::DownTo(before);
         let mut value = mem::take(&mut self.value);
         let exists = self.value_of_locked(spot, payload, &acc, &mut value);
         drop(acc);

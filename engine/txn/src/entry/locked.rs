@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use holdfast_base::{Error, Result, TxnId};
-use holdfast_lock::{Implicit, LockMode, LockWait, Owner};
+use holdfast_lock::{Implicit, LockManager, LockMode, LockWait, Owner};
 use holdfast_metrics::Counter;
 use holdfast_pool::Access;
 use holdfast_tree::Spot;
@@ -35,6 +35,27 @@ pub(crate) struct LockRequest<'a> {
     pub mode: LockMode,
     /// What to do about a lock of another transaction.
     pub wait: LockWait,
+}
+
+/// What is given up of the lock of the entry read last if that does not qualify.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum EarlyRelease {
+    /// Nothing: the read has not locked the entry, or the lock stays until the end of the
+    /// transaction.
+    #[default]
+    Nothing,
+    /// What the read has added: the transaction had locked the entry in this mode before, or not at
+    /// all.
+    DownTo(Option<LockMode>),
+}
+
+impl EarlyRelease {
+    /// Gives it up.
+    pub fn apply(self, locks: &LockManager, owner: &Arc<Owner>, entry: EntryRef<'_>) {
+        if let EarlyRelease::DownTo(before) = self {
+            locks.unlock_row_to(owner, entry.index.id(), entry.key, before);
+        }
+    }
 }
 
 /// Locks `key` and reads what is there. Returns where that is; if there is an entry, its payload is

@@ -13,7 +13,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 
 use crate::entry::index::{IndexKind, TableIndex};
-use crate::entry::locked::{EntryRef, LockRequest, lock_and_read};
+use crate::entry::locked::{EarlyRelease, EntryRef, LockRequest, lock_and_read};
 use crate::entry::values::Part;
 use crate::entry::visibility::{Seen, split};
 use crate::options::Isolation;
@@ -92,9 +92,9 @@ impl Txn {
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let mut payload = self.last_read.take_payload();
         let read_committed = self.options.isolation == Isolation::ReadCommitted;
-        self.locked_before = match read_committed {
-            true => system.locks.row_mode(self.owner(), index.id(), key),
-            false => Some(LockMode::Exclusive),
+        self.early_release = match read_committed {
+            true => EarlyRelease::DownTo(system.locks.row_mode(self.owner(), index.id(), key)),
+            false => EarlyRelease::Nothing,
         };
         match lock_and_read(&system, EntryRef::new(index, key), self.request(mode, wait), None, &acc, &mut payload) {
             Ok(spot) => {
@@ -184,7 +184,7 @@ impl Txn {
     /// qualify: the row is locked as it was before. Only at READ COMMITTED; elsewhere nothing
     /// happens. Own changes stay locked.
     pub fn unlock(&mut self, index: &TableIndex, key: &[u8]) {
-        let before = self.locked_before.replace(LockMode::Exclusive);
-        self.system.locks.unlock_row_to(self.owner(), index.id(), key, before);
+        let release = std::mem::take(&mut self.early_release);
+        release.apply(&self.system.locks, self.owner(), EntryRef::new(index, key));
     }
 }
