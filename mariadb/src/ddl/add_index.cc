@@ -111,7 +111,7 @@ hf_code ha_holdfast::add_entries(const Altered *ctx)
 }
 
 /* Notes what a change of a row does to indexes that are being added: `before` is the row under `row_key`, or null, `after` the one under
-   `new_row_key`, or null. */
+   `new_row.key`, or null. */
 int ha_holdfast::note_change(const uchar *before, const uchar *after)
 {
   std::shared_ptr<const New_indexes> added= share->being_added();
@@ -122,7 +122,7 @@ int ha_holdfast::note_change(const uchar *before, const uchar *after)
     if (before)
       make_entry(added->key(i), before, row_key, &key_b, &rest_b, &prefix);
     if (after)
-      make_entry(added->key(i), after, new_row_key, &key_a, &rest_a, &prefix);
+      make_entry(added->key(i), after, new_row.key, &key_a, &rest_a, &prefix);
     bool stays= before && after && key_a == key_b;
     if (stays && rest_a == rest_b)
       continue;

@@ -48,12 +48,12 @@ bool ha_holdfast::fill_anew(const Altered *ctx)
       error= damaged();
     else
     {
-      new_row_key.clear();
+      new_row.key.clear();
       if (share->has_primary_key())
-        primary_key().encode_record(table, record, &new_row_key);
+        primary_key().encode_record(table, record, &new_row.key);
       else
-        new_row_key.assign(key.data, key.data + key.len);
-      row_head= now.encode(table, record, &row_bytes);
+        new_row.key.assign(key.data, key.data + key.len);
+      new_row.head= now.encode(table, record, &new_row.bytes);
       error= load_entries(ctx->anew, record);
     }
   }

@@ -21,15 +21,15 @@ int ha_holdfast::extra(enum ha_extra_function what)
     return end_copy();
   case HA_EXTRA_ABORT_COPY:
     // The load stays until the statement ends: an error message may show bytes of it.
-    is_loading= false;
+    copying.is_loading= false;
     return 0;
   // The row that is in the way is going to be replaced, or changed.
   case HA_EXTRA_WRITE_CAN_REPLACE:
   case HA_EXTRA_INSERT_WITH_UPDATE:
-    duplicate_lock= HF_LOCK_EXCLUSIVE;
+    writing.duplicate_lock= HF_LOCK_EXCLUSIVE;
     return 0;
   case HA_EXTRA_WRITE_CANNOT_REPLACE:
-    duplicate_lock= HF_LOCK_SHARED;
+    writing.duplicate_lock= HF_LOCK_SHARED;
     return 0;
   default:
     return 0;
@@ -45,19 +45,19 @@ bool ha_holdfast::can_load() const
 
 int ha_holdfast::begin_copy()
 {
-  hf_load_free(load);
-  load= nullptr;
+  hf_load_free(copying.load);
+  copying.load= nullptr;
   // Into a table that has rows they are inserted.
-  is_loading= can_load() && hf_load_begin(share->table(), &load) == HF_OK;
+  copying.is_loading= can_load() && hf_load_begin(share->table(), &copying.load) == HF_OK;
   return 0;
 }
 
 int ha_holdfast::end_copy()
 {
-  if (!is_loading)
+  if (!copying.is_loading)
     return 0;
-  is_loading= false;
-  return load_failed(load, hf_load_finish(load));
+  copying.is_loading= false;
+  return load_failed(copying.load, hf_load_finish(copying.load));
 }
 
 /* What the server is to be told of a load. If a key is there twice, the record becomes the row that came second, for the
@@ -91,13 +91,13 @@ int ha_holdfast::load_failed(hf_load *failed, hf_code code)
 /* Hands the row and its entries to a load. */
 int ha_holdfast::load_entries(hf_load *to, const uchar *record)
 {
-  hf_code code= hf_load_push(to, 0, slice(new_row_key), new_row_key.size(), slice(row_bytes), row_head);
+  hf_code code= hf_load_push(to, 0, slice(new_row.key), new_row.key.size(), slice(new_row.bytes), new_row.head);
   for (uint key_no= 0; code == HF_OK && key_no < table->s->keys; key_no++)
   {
     if (key_no == share->primary_key)
       continue;
     size_t prefix;
-    make_entry(share->keys[key_no], record, new_row_key, &key_a, &rest_a, &prefix);
+    make_entry(share->keys[key_no], record, new_row.key, &key_a, &rest_a, &prefix);
     if (!is_unique_in(key_no, record))
       prefix= key_a.size();
     code= hf_load_push(to, index_no_of(key_no), slice(key_a), prefix, slice(rest_a), 0);

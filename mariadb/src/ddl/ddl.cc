@@ -77,8 +77,8 @@ int ha_holdfast::open(const char *path, int, uint)
 
 int ha_holdfast::close()
 {
-  hf_cursor_close(cursor);
-  cursor= nullptr;
+  hf_cursor_close(scan.cursor);
+  scan.cursor= nullptr;
   hf_buffer_free(row);
   row= nullptr;
   return 0;
@@ -90,8 +90,8 @@ handler *ha_holdfast::clone(const char *path, MEM_ROOT *mem_root)
   if (ha_holdfast *same= static_cast<ha_holdfast *>(copy))
   {
     same->connection= connection;
-    same->read_lock= read_lock;
-    same->skip_locked= skip_locked;
+    same->reading.lock= reading.lock;
+    same->reading.skip_locked= reading.skip_locked;
   }
   return copy;
 }

@@ -56,9 +56,9 @@ template <class Each> int ha_holdfast::each_entry(uint index, Each each)
   static const Bytes open;
   if (int error= open_cursor(index))
     return error;
-  is_scan= true;
+  reading.is_scan= true;
   // All columns are looked at.
-  heads_refused= true;
+  reading.heads_refused= true;
   if (int error= seek(open, true, open, false, false))
     return error;
   for (uint n= 0;; n++)
@@ -66,7 +66,7 @@ template <class Each> int ha_holdfast::each_entry(uint index, Each each)
     if (n % 1024 == 0 && thd_kill_level(ha_thd()))
       return HA_ERR_ABORTED_BY_USER;
     hf_slice key, value;
-    hf_code code= hf_cursor_next(cursor, &key, &value);
+    hf_code code= hf_cursor_next(scan.cursor, &key, &value);
     if (code == HF_NOT_FOUND)
       return 0;
     if (int error= fail(code))
@@ -166,8 +166,8 @@ int ha_holdfast::check_entries(Findings *findings)
     error= find_lacking(findings, key_no);
   }
   tmp_restore_column_map(&table->read_set, columns);
-  hf_cursor_release(cursor);
-  at_entry= heads_refused= false;
+  hf_cursor_release(scan.cursor);
+  place.is_at_entry= reading.heads_refused= false;
   return error || agree ? error : fail(verify(findings, true));
 }
 

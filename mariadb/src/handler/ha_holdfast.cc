@@ -13,10 +13,10 @@ using namespace holdfast;
 ha_holdfast::~ha_holdfast()
 {
   end_alone();
-  hf_cursor_close(cursor);
+  hf_cursor_close(scan.cursor);
   hf_buffer_free(row);
-  hf_buffer_free(linked_row);
-  hf_load_free(load);
+  hf_buffer_free(linking.row);
+  hf_load_free(copying.load);
 }
 
 handler::Table_flags ha_holdfast::table_flags() const
@@ -113,18 +113,18 @@ THR_LOCK_DATA **ha_holdfast::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_l
     return to;
   int isolation= thd_tx_isolation(thd);
   is_to_be_replaced= type == TL_READ_NO_INSERT && replaces_by_copy(thd_sql_command(thd));
-  skip_locked= type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED;
+  reading.skip_locked= type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED;
   if (type >= TL_FIRST_WRITE)
-    read_lock= HF_LOCK_EXCLUSIVE;
+    reading.lock= HF_LOCK_EXCLUSIVE;
   else if (type == TL_READ_WITH_SHARED_LOCKS || type == TL_READ_SKIP_LOCKED)
-    read_lock= HF_LOCK_SHARED;
+    reading.lock= HF_LOCK_SHARED;
   else if (reads_to_write(thd_sql_command(thd), isolation) ||
            (isolation >= ISO_REPEATABLE_READ && reads_to_log(type, thd_sql_command(thd))))
-    read_lock= HF_LOCK_SHARED;
+    reading.lock= HF_LOCK_SHARED;
   else if (isolation == ISO_SERIALIZABLE && thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN))
-    read_lock= HF_LOCK_SHARED;
+    reading.lock= HF_LOCK_SHARED;
   else
-    read_lock= HF_LOCK_NONE;
+    reading.lock= HF_LOCK_NONE;
   return to;
 }
 
@@ -150,7 +150,7 @@ int ha_holdfast::external_lock(THD *thd, int type)
   {
     if (int error= refuse_in_cluster(thd, table_share))
       return error;
-    read_lock= HF_LOCK_EXCLUSIVE;
+    reading.lock= HF_LOCK_EXCLUSIVE;
     if (int error= check_followers(thd))
       return error;
   }
@@ -174,25 +174,25 @@ int ha_holdfast::start_stmt(THD *thd, thr_lock_type type)
   if (is_sequence)
     return 0;
   if (type >= TL_FIRST_WRITE)
-    read_lock= HF_LOCK_EXCLUSIVE;
+    reading.lock= HF_LOCK_EXCLUSIVE;
   return connection->statement(thd);
 }
 
 /* The statement is over, and with it the record: its blobs may have been the cursor's. */
 int ha_holdfast::reset()
 {
-  if (cursor)
+  if (scan.cursor)
   {
     pass_shown();
-    hf_cursor_release(cursor);
+    hf_cursor_release(scan.cursor);
   }
-  at_entry= false;
-  has_changed= false;
-  is_at_row= is_loading= heads_refused= is_semi_consistent= given_unlocked= links_known= false;
-  hf_load_free(load);
-  load= nullptr;
-  duplicate_lock= HF_LOCK_SHARED;
-  rows_to_count= 0;
+  place.is_at_entry= false;
+  writing.has_changed= false;
+  place.is_at_row= copying.is_loading= reading.heads_refused= reading.is_semi_consistent= place.given_unlocked= linking.is_known= false;
+  hf_load_free(copying.load);
+  copying.load= nullptr;
+  writing.duplicate_lock= HF_LOCK_SHARED;
+  counting.rows= 0;
   end_alone();
   mrr.dsmrr_close();
   return 0;
@@ -215,45 +215,45 @@ int ha_holdfast::open_cursor(uint index)
 {
   if (int error= begin_transaction())
     return error;
-  at_entry= is_at_row= false;
-  beyond= NOT_BEYOND;
+  place.is_at_entry= place.is_at_row= false;
+  place.beyond= NOT_BEYOND;
   pass_shown();
-  if (cursor && cursor_index == index && cursor_generation == share->generation())
+  if (scan.cursor && scan.index == index && scan.generation == share->generation())
     return 0;
-  hf_cursor_close(cursor);
-  cursor= nullptr;
-  cursor_index= index;
-  cursor_generation= share->generation();
-  return fail(hf_cursor_open(share->table(), index, &cursor));
+  hf_cursor_close(scan.cursor);
+  scan.cursor= nullptr;
+  scan.index= index;
+  scan.generation= share->generation();
+  return fail(hf_cursor_open(share->table(), index, &scan.cursor));
 }
 
 int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bool to_included, bool backward)
 {
   pass_shown();
-  is_left= false;
-  is_at_row= given_unlocked= false;
-  cursor_heads= wants_heads();
-  cursor_locks= read_lock != HF_LOCK_NONE;
-  bool committed_if_locked= is_semi_consistent && cursor_index == 0;
-  hf_seek where= {slice(from), slice(to), from_included, to_included, backward, skip_locked, is_scan, cursor_heads,
+  place.is_left= false;
+  place.is_at_row= place.given_unlocked= false;
+  scan.heads_only= wants_heads();
+  scan.locks= reading.lock != HF_LOCK_NONE;
+  bool committed_if_locked= reading.is_semi_consistent && scan.index == 0;
+  hf_seek where= {slice(from), slice(to), from_included, to_included, backward, reading.skip_locked, reading.is_scan, scan.heads_only,
                   committed_if_locked, lock_of_rows()};
-  cursor_backward= backward;
-  return fail(hf_cursor_seek(cursor, transaction(), &where));
+  scan.is_backward= backward;
+  return fail(hf_cursor_seek(scan.cursor, transaction(), &where));
 }
 
 /* Stands at the entry read last, or at the end that was come to, to go on in a direction to the end of the range that the server reads, or of
    the index. */
 int ha_holdfast::seek_from_here(bool backward)
 {
-  cursor_bounded= end_range && !backward;
+  scan.is_bounded= end_range && !backward;
   keep_key();
   static const Bytes open;
-  bool from_end= beyond != NOT_BEYOND;
-  beyond= NOT_BEYOND;
+  bool from_end= place.beyond != NOT_BEYOND;
+  place.beyond= NOT_BEYOND;
   if (from_end)
-    return seek(open, true, cursor_bounded ? range_end : open, false, backward);
-  return backward ? seek(open, true, entry_key, false, true)
-    : seek(entry_key, false, cursor_bounded ? range_end : open, false, false);
+    return seek(open, true, scan.is_bounded ? range_read.end : open, false, backward);
+  return backward ? seek(open, true, place.entry_key, false, true)
+    : seek(place.entry_key, false, scan.is_bounded ? range_read.end : open, false, false);
 }
 
 /* Whether entries do, without their rows. A locking read that is going to write locks the row, whatever the index has. The server wants the
@@ -261,101 +261,101 @@ int ha_holdfast::seek_from_here(bool backward)
    partitioned table that merges its partitions compares all columns of the key, also those of which entries have only the beginning. */
 bool ha_holdfast::is_covered()
 {
-  return cursor_index != 0 && read_lock != HF_LOCK_EXCLUSIVE && keyread_enabled() && active_index != MAX_KEY &&
-    share->keys[active_index].has_place() && !is_loose && !is_end_loose &&
+  return scan.index != 0 && reading.lock != HF_LOCK_EXCLUSIVE && keyread_enabled() && active_index != MAX_KEY &&
+    share->keys[active_index].has_place() && !sought.is_loose && !range_read.is_end_loose &&
     !share->keys[active_index].has_only_beginning(table->read_set);
 }
 
 /* True if rows are to be read whole: a statement that may write them needs all columns. */
 bool ha_holdfast::all_columns() const
 {
-  return read_lock == HF_LOCK_EXCLUSIVE || is_sequence;
+  return reading.lock == HF_LOCK_EXCLUSIVE || is_sequence;
 }
 
 /* How rows are locked. Those of children are whatever the snapshot sees of their table. */
 hf_lock ha_holdfast::lock_of_rows() const
 {
-  return follows_link && read_lock == HF_LOCK_EXCLUSIVE ? HF_LOCK_LINKED_EXCLUSIVE : read_lock;
+  return reading.follows_link && reading.lock == HF_LOCK_EXCLUSIVE ? HF_LOCK_LINKED_EXCLUSIVE : reading.lock;
 }
 
 /* Whether the heads of rows do. */
 bool ha_holdfast::wants_heads() const
 {
-  return read_lock == HF_LOCK_NONE && !heads_refused && share->layout.heads_do(table);
+  return reading.lock == HF_LOCK_NONE && !reading.heads_refused && share->layout.heads_do(table);
 }
 
 /* Keeps the key of the entry read last: the cursor is going to use its memory for other things. */
 void ha_holdfast::keep_key()
 {
-  if (!key_in_cursor.data)
+  if (!place.key_in_cursor.data)
     return;
-  entry_key.assign(key_in_cursor.data, key_in_cursor.data + key_in_cursor.len);
-  if (cursor_index == 0)
-    row_key= entry_key;
-  key_in_cursor.data= nullptr;
+  place.entry_key.assign(place.key_in_cursor.data, place.key_in_cursor.data + place.key_in_cursor.len);
+  if (scan.index == 0)
+    row_key= place.entry_key;
+  place.key_in_cursor.data= nullptr;
 }
 
 /* The entries that were shown ahead count no more, but for those that have been given. */
 void ha_holdfast::pass_shown()
 {
   keep_key();
-  if (shown_at)
-    hf_cursor_look_ahead(cursor, shown_at, nullptr, 0, nullptr);
-  shown_at= shown_count= 0;
-  shown_next= 1;
+  if (ahead.given)
+    hf_cursor_look_ahead(scan.cursor, ahead.given, nullptr, 0, nullptr);
+  ahead.given= ahead.count= 0;
+  ahead.asked= 1;
 }
 
 /* The transaction may end. A read that goes on afterwards seeks from the place of the entry read last. */
 void ha_holdfast::leave_cursor()
 {
-  if (!cursor)
+  if (!scan.cursor)
     return;
   pass_shown();
-  hf_cursor_release(cursor);
-  at_entry= false;
-  is_left= true;
+  hf_cursor_release(scan.cursor);
+  place.is_at_entry= false;
+  place.is_left= true;
 }
 
 /* Lets the cursor show what comes next, behind the entries that have been given. */
 hf_code ha_holdfast::show_entries()
 {
   keep_key();
-  bool all_given= shown_at == shown_count;
-  shown_next= all_given ? MY_MIN(shown_next * 2, SHOWN_MAX) : 1;
-  size_t given= shown_at, count= 0;
-  shown_at= shown_count= 0;
-  hf_code code= hf_cursor_look_ahead(cursor, given, shown, shown_next, &count);
-  shown_count= count;
-  shown_changes= hf_cursor_changes(cursor);
+  bool all_given= ahead.given == ahead.count;
+  ahead.asked= all_given ? MY_MIN(ahead.asked * 2, ahead.MAX) : 1;
+  size_t given= ahead.given, count= 0;
+  ahead.given= ahead.count= 0;
+  hf_code code= hf_cursor_look_ahead(scan.cursor, given, ahead.entries, ahead.asked, &count);
+  ahead.count= count;
+  ahead.changes= hf_cursor_changes(scan.cursor);
   return code;
 }
 
 /* The next entry of the cursor. If the last one was locked by others and the server wants it, that one again, as soon as it is not. */
 inline hf_code ha_holdfast::next_entry(hf_slice *key, hf_slice *value)
 {
-  if (!cursor_locks && !has_shown())
+  if (!scan.locks && !has_shown())
   {
     hf_code code= show_entries();
     if (code != HF_OK)
       return code;
   }
-  if (shown_at < shown_count)
+  if (ahead.given < ahead.count)
   {
-    *key= shown[shown_at].key;
-    *value= shown[shown_at].value;
-    shown_at++;
+    *key= ahead.entries[ahead.given].key;
+    *value= ahead.entries[ahead.given].value;
+    ahead.given++;
     return HF_OK;
   }
-  if (given_unlocked)
+  if (place.given_unlocked)
   {
-    given_unlocked= false;
-    hf_code code= hf_cursor_lock_given(cursor, key, value);
+    place.given_unlocked= false;
+    hf_code code= hf_cursor_lock_given(scan.cursor, key, value);
     if (code != HF_NOT_FOUND)
       return code;
   }
-  hf_code code= hf_cursor_next(cursor, key, value);
-  if (code == HF_OK && is_semi_consistent)
-    return hf_cursor_is_given_unlocked(cursor, &given_unlocked);
+  hf_code code= hf_cursor_next(scan.cursor, key, value);
+  if (code == HF_OK && reading.is_semi_consistent)
+    return hf_cursor_is_given_unlocked(scan.cursor, &place.given_unlocked);
   return code;
 }
 
@@ -370,11 +370,11 @@ int ha_holdfast::fetch(uchar *record, int not_found)
     hf_code code= next_entry(&key, &value);
     if (code != HF_OK)
       return fail(code, not_found);
-    key_in_cursor= key;
-    if (cursor_locks)
+    place.key_in_cursor= key;
+    if (scan.locks)
       keep_key();
-    at_entry= true;
-    row_was_got= false;
+    place.is_at_entry= true;
+    place.row_was_got= false;
     int error= show_entry(record, key, value);
     // The row is gone, or locked and passed over, or the pushed condition does not hold for it.
     if (error != HA_ERR_KEY_NOT_FOUND)
@@ -420,8 +420,8 @@ int ha_holdfast::check_pushed_condition()
 
 int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
 {
-  if (cursor_index == 0)
-    return show_row(record, value, cursor_heads, HA_ERR_KEY_NOT_FOUND);
+  if (scan.index == 0)
+    return show_row(record, value, scan.heads_only, HA_ERR_KEY_NOT_FOUND);
   size_t prefix;
   if (!find_row_key(key, value, &row_key, &prefix))
     return damaged();
@@ -481,10 +481,10 @@ int ha_holdfast::fetch_agreeing(uchar *record, const uchar *key, uint length, en
 int ha_holdfast::read_by_row_key(uchar *record, int not_found)
 {
   bool head_only= wants_heads();
-  hf_code code= hf_get(transaction(), share->table(), 0, slice(row_key), lock_of_rows(), skip_locked, head_only, row);
+  hf_code code= hf_get(transaction(), share->table(), 0, slice(row_key), lock_of_rows(), reading.skip_locked, head_only, row);
   if (code != HF_OK)
     return fail(code, not_found);
-  row_was_got= true;
+  place.row_was_got= true;
   hf_slice bytes;
   hf_buffer_bytes(row, &bytes);
   return show_row(record, bytes, head_only, not_found);
@@ -497,7 +497,7 @@ int ha_holdfast::show_row(uchar *record, hf_slice bytes, bool head_only, int not
   Row_layout::Decoded decoded= share->layout.decode(table, record, bytes.data, bytes.len, all_columns());
   if (decoded == Row_layout::CUT && head_only)
   {
-    heads_refused= true;
+    reading.heads_refused= true;
     keep_key();
     return read_by_row_key(record, not_found);
   }
@@ -507,42 +507,42 @@ int ha_holdfast::show_row(uchar *record, hf_slice bytes, bool head_only, int not
 /* The row read last does not qualify. At READ COMMITTED its locks are given up, unless the transaction had them before. */
 void ha_holdfast::unlock_row()
 {
-  given_unlocked= false;
-  if (read_lock == HF_LOCK_NONE || !connection || !transaction())
+  place.given_unlocked= false;
+  if (reading.lock == HF_LOCK_NONE || !connection || !transaction())
     return;
-  if (row_was_got)
+  if (place.row_was_got)
     hf_unlock(transaction(), share->table(), 0, slice(row_key));
-  if (cursor && at_entry)
-    hf_cursor_unlock(cursor);
-  row_was_got= false;
+  if (scan.cursor && place.is_at_entry)
+    hf_cursor_unlock(scan.cursor);
+  place.row_was_got= false;
 }
 
 /* An UPDATE is going to look for its rows, or is done with that. */
 void ha_holdfast::try_semi_consistent_read(bool yes)
 {
-  is_semi_consistent= yes && thd_tx_isolation(ha_thd()) <= ISO_READ_COMMITTED;
-  given_unlocked= false;
+  reading.is_semi_consistent= yes && thd_tx_isolation(ha_thd()) <= ISO_READ_COMMITTED;
+  place.given_unlocked= false;
 }
 
 /* Scans */
 
-int ha_holdfast::rnd_init(bool scan)
+int ha_holdfast::rnd_init(bool all_rows)
 {
-  is_scan= false;
+  reading.is_scan= false;
   end_alone();
-  if (!scan)
+  if (!all_rows)
     return begin_transaction();
   active_index= MAX_KEY;
   if (int error= open_cursor(0))
     return error;
   static const Bytes open;
-  cursor_bounded= false;
+  scan.is_bounded= false;
   return seek(open, true, open, false, false);
 }
 
 int ha_holdfast::rnd_next(uchar *record)
 {
-  if (is_left)
+  if (place.is_left)
     return index_next(record);
   int error= fetch(record, HA_ERR_END_OF_FILE);
   if (error == HA_ERR_END_OF_FILE)

@@ -17,6 +17,7 @@
 #define HOLDFAST_HANDLER_H
 
 #include "share.h"
+#include "state.h"
 #include "plugin/transaction.h"
 
 /* Bytes of a key in the server's format. */
@@ -74,14 +75,14 @@ public:
   int reset() override;
 
   /* Reading. */
-  int rnd_init(bool scan) override;
+  int rnd_init(bool all_rows) override;
   int rnd_end() override { return 0; }
   int rnd_next(uchar *record) override;
   int rnd_pos(uchar *record, uchar *position) override;
   void position(const uchar *record) override;
   void unlock_row() override;
   void try_semi_consistent_read(bool yes) override;
-  bool was_semi_consistent_read() override { return given_unlocked; }
+  bool was_semi_consistent_read() override { return place.given_unlocked; }
   int index_init(uint index, bool sorted) override;
   int index_end() override;
   int index_read_map(uchar *record, const uchar *key, key_part_map map, enum ha_rkey_function find) override;
@@ -159,7 +160,7 @@ private:
   void keep_key();
   void pass_shown();
   void leave_cursor();
-  bool has_shown() const { return shown_at < shown_count && shown_changes == hf_cursor_changes(cursor); }
+  bool has_shown() const { return ahead.given < ahead.count && ahead.changes == hf_cursor_changes(scan.cursor); }
   hf_code show_entries();
   hf_code next_entry(hf_slice *key, hf_slice *value);
   int fetch(uchar *record, int not_found);
@@ -247,63 +248,23 @@ private:
   bool is_sequence= false;
   hf_transaction *alone= nullptr;     // of a sequence, while it is read or written
 
-  hf_lock read_lock= HF_LOCK_NONE;
-  bool follows_link= false;                // what is read, is read for the row that it refers to
-  bool skip_locked= false;
-  bool is_semi_consistent= false;     // a scan of rows does not wait for those that are locked, until the server finds that they matter
-  bool given_unlocked= false;         // the row read last is such a one
-  bool is_scan= false;
-  bool is_to_be_replaced= false;  // by a copy
-  bool heads_refused= false;      // this statement has met a row whose head does not do
-
-  hf_cursor *cursor= nullptr;
-  uint cursor_index= 0, cursor_generation= 0;
-  bool cursor_backward= false;
-  bool cursor_heads= false;    // it was told that the heads of rows do
-  bool cursor_locks= false;    // it locks what it reads
-  /* Entries that the cursor has shown ahead: those before `shown_at` have been given. More are asked for while all are used. */
-  static constexpr size_t SHOWN_MAX= 32;
-  hf_entry shown[SHOWN_MAX];
-  size_t shown_at= 0, shown_count= 0, shown_next= 1;
-  uint64_t shown_changes= 0;
-  /* The cursor's range ends before its index does: what comes behind has to be sought. */
-  bool cursor_bounded= false;
-  /* What is looked for was cut: the cursor meets other keys, too. */
-  bool is_loose= false;
-  bool at_entry= false;
-  bool is_left= false;         // its statement has ended: the cursor stands nowhere
-  /* Where the index stands if it has come to an end. */
-  enum { NOT_BEYOND, BEFORE_ALL, BEHIND_ALL } beyond= NOT_BEYOND;
-  /* The index stands at a row that was got by its primary key; the cursor stands nowhere. */
-  bool has_changed= false;    // rows, in this statement
-  bool is_at_row= false;
-  bool row_was_got= false;     // by its key, not by the cursor
-  holdfast::Bytes entry_key;   // where the index stands
-  holdfast::Bytes row_key;     // of the row read last
-  /* Both are this one, in the memory of the cursor, and not kept yet: they must not be asked for. */
-  hf_slice key_in_cursor= {nullptr, 0};
-  holdfast::Bytes new_row_key;
-  holdfast::Bytes row_bytes;
-  size_t row_head= 0;          // of that, in bytes
-  holdfast::Bytes lower, upper;
-  holdfast::Bytes key_a, key_b, rest_a, rest_b;
-  holdfast::Bytes range_end;   // of the range that is being read, as long as the server has `end_range`
-  bool is_range_begun= false;  // the first row of that is being looked for
-  bool is_end_loose= false;    // it was cut: what comes behind an entry that is too great may be in the range
-  hf_buffer *row= nullptr;
-  hf_load *load= nullptr;      // while a copy fills the table
-  bool is_loading= false;
-  hf_lock duplicate_lock= HF_LOCK_SHARED;  // of the row that has the key of a new one
-  ulonglong rows_to_count= 0;  // of the statement, that may still want values of AUTO_INCREMENT
-  ulonglong series_offset= 0, series_increment= 1;  // of the value of AUTO_INCREMENT that was asked for last
-  int numbers_error= 0;        // why there is no value for AUTO_INCREMENT
-  std::shared_ptr<const holdfast::Links> links;  // for the statement, null if there are none
-  bool links_known= false;
-  String refusing;             // the reference for which a row was refused
-  hf_buffer *linked_row= nullptr;
-  ulonglong leaf_pages= 0;                          // of rows
-  std::shared_ptr<const holdfast::Statistics> seen;  // by the optimiser's numbers
-  uint rows_read= 0;
+  bool is_to_be_replaced= false;      // by a copy; `store_lock` sets it
+  holdfast::Reading reading;
+  holdfast::Scan scan;
+  holdfast::Shown_ahead ahead;
+  holdfast::Place place;
+  holdfast::Sought sought;
+  holdfast::Range_read range_read;
+  holdfast::Bytes row_key;            // of the row read, written or changed last
+  hf_buffer *row= nullptr;            // that was got by its key
+  holdfast::Writing writing;
+  holdfast::New_row new_row;
+  holdfast::Bytes key_a, key_b, rest_a, rest_b;  // entries, during a call
+  holdfast::Copying copying;
+  holdfast::Counting counting;
+  holdfast::Linking linking;
+  holdfast::Estimates estimates;
+  uint rows_read= 0;                  // for ROWS_BETWEEN_LOOKS
   DsMrr_impl mrr;
 };
 

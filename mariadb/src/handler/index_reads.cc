@@ -16,7 +16,7 @@ using namespace holdfast;
 int ha_holdfast::index_init(uint index, bool)
 {
   active_index= index;
-  is_scan= is_loose= is_end_loose= is_range_begun= false;
+  reading.is_scan= sought.is_loose= range_read.is_end_loose= range_read.is_begun= false;
   return open_cursor(index_no_of(index));
 }
 
@@ -29,13 +29,13 @@ int ha_holdfast::index_end()
 /* The first key behind a range, so that no more is locked and read ahead. */
 void ha_holdfast::find_range_end(const key_range *to)
 {
-  range_end.clear();
-  size_t ordered= share->keys[active_index].encode_image(table, to->key, to->keypart_map, &range_end);
-  is_end_loose= ordered != Index_key::UNCUT;
-  if (is_end_loose)
-    range_end.resize(ordered);
-  if (is_end_loose || to->flag == HA_READ_AFTER_KEY)
-    step_over_prefix(&range_end);
+  range_read.end.clear();
+  size_t ordered= share->keys[active_index].encode_image(table, to->key, to->keypart_map, &range_read.end);
+  range_read.is_end_loose= ordered != Index_key::UNCUT;
+  if (range_read.is_end_loose)
+    range_read.end.resize(ordered);
+  if (range_read.is_end_loose || to->flag == HA_READ_AFTER_KEY)
+    step_over_prefix(&range_read.end);
 }
 
 int ha_holdfast::read_range_first(const key_range *from, const key_range *to, bool eq_range_arg, bool)
@@ -43,13 +43,13 @@ int ha_holdfast::read_range_first(const key_range *from, const key_range *to, bo
   eq_range= eq_range_arg;
   set_end_range(to);
   range_key_part= table->key_info[active_index].key_part;
-  is_end_loose= false;
+  range_read.is_end_loose= false;
   if (to)
     find_range_end(to);
-  is_range_begun= true;
+  range_read.is_begun= true;
   int error= from ? ha_index_read_map(table->record[0], from->key, from->keypart_map, from->flag)
     : ha_index_first(table->record[0]);
-  is_range_begun= false;
+  range_read.is_begun= false;
   return within_range(error == HA_ERR_KEY_NOT_FOUND ? HA_ERR_END_OF_FILE : error);
 }
 
@@ -63,7 +63,7 @@ int ha_holdfast::read_range_next()
 /* Passes over rows that are not in the range: there are such if its end was cut. Else the cursor has none. */
 int ha_holdfast::within_range(int error)
 {
-  while (!error && is_end_loose && !eq_range && compare_key2(end_range) > 0)
+  while (!error && range_read.is_end_loose && !eq_range && compare_key2(end_range) > 0)
   {
     unlock_row();
     error= ha_index_next(table->record[0]);
@@ -124,47 +124,47 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
   if (int error= open_cursor(index_no_of(active_index)))
     return error;
   const Index_key &index= share->keys[active_index];
-  lower.clear();
-  size_t ordered= index.encode_image(table, key, map, &lower);
+  sought.lower.clear();
+  size_t ordered= index.encode_image(table, key, map, &sought.lower);
   bool whole= map + 1 == (key_part_map) 1 << index.count() || map == HA_WHOLE_KEY;
-  if (cursor_index == 0 && find == HA_READ_KEY_EXACT && whole)
+  if (scan.index == 0 && find == HA_READ_KEY_EXACT && whole)
   {
-    row_key= entry_key= lower;
+    row_key= place.entry_key= sought.lower;
     // The cursor has no position: the next read seeks.
-    at_entry= false;
-    cursor_bounded= true;
-    cursor_backward= false;
-    is_at_row= true;
+    place.is_at_entry= false;
+    scan.is_bounded= true;
+    scan.is_backward= false;
+    place.is_at_row= true;
     return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
   }
-  is_loose= ordered != Index_key::UNCUT && !(whole && find == HA_READ_KEY_EXACT);
-  if (is_loose)
-    lower.resize(ordered);
-  upper= lower;
-  step_over_prefix(&upper);
+  sought.is_loose= ordered != Index_key::UNCUT && !(whole && find == HA_READ_KEY_EXACT);
+  if (sought.is_loose)
+    sought.lower.resize(ordered);
+  sought.upper= sought.lower;
+  step_over_prefix(&sought.upper);
   Search search;
-  cursor_bounded= false;
-  if (!search.begin(find, lower, upper, is_loose))
+  scan.is_bounded= false;
+  if (!search.begin(find, sought.lower, sought.upper, sought.is_loose))
     return HA_ERR_WRONG_COMMAND;
   if (search.is_empty)
   {
     stand_beyond(search.backward);
     return HA_ERR_KEY_NOT_FOUND;
   }
-  cursor_bounded= search.is_bounded;
-  if (is_range_begun && end_range && !search.backward && !cursor_bounded)
+  scan.is_bounded= search.is_bounded;
+  if (range_read.is_begun && end_range && !search.backward && !scan.is_bounded)
   {
-    search.to= &range_end;
-    cursor_bounded= true;
+    search.to= &range_read.end;
+    scan.is_bounded= true;
   }
   if (int error= seek(*search.from, true, *search.to, false, search.backward))
     return error;
   // Where there is no entry of just this key, the index stands before the next one.
-  entry_key= lower;
-  int error= is_loose
+  place.entry_key= sought.lower;
+  int error= sought.is_loose
     ? fetch_agreeing(record, key, calculate_key_len(table, active_index, key, map), find, HA_ERR_KEY_NOT_FOUND)
     : fetch(record, HA_ERR_KEY_NOT_FOUND);
-  if (error == HA_ERR_KEY_NOT_FOUND && !cursor_bounded)
+  if (error == HA_ERR_KEY_NOT_FOUND && !scan.is_bounded)
     stand_beyond(search.backward);
   return error;
 }
@@ -172,12 +172,12 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
 int ha_holdfast::index_next_same(uchar *record, const uchar *key, uint length)
 {
   // There is one row under a whole primary key.
-  if (is_at_row)
+  if (place.is_at_row)
     return HA_ERR_END_OF_FILE;
   // The cursor's range is the key's.
-  if (cursor_bounded && !cursor_backward && is_loose)
+  if (scan.is_bounded && !scan.is_backward && sought.is_loose)
     return fetch_agreeing(record, key, length, HA_READ_KEY_EXACT, HA_ERR_END_OF_FILE);
-  if (cursor_bounded && !cursor_backward)
+  if (scan.is_bounded && !scan.is_backward)
     return fetch(record, HA_ERR_END_OF_FILE);
   return handler::index_next_same(record, key, length);
 }
@@ -185,9 +185,9 @@ int ha_holdfast::index_next_same(uchar *record, const uchar *key, uint length)
 /* Goes to the next entry in a direction. From behind the last one it goes back to that, as from before the first one. */
 inline int ha_holdfast::step(uchar *record, bool backward)
 {
-  if (beyond == (backward ? BEFORE_ALL : BEHIND_ALL))
+  if (place.beyond == (backward ? BEFORE_ALL : BEHIND_ALL))
     return HA_ERR_END_OF_FILE;
-  if (cursor_backward != backward || !at_entry)
+  if (scan.is_backward != backward || !place.is_at_entry)
   {
     if (int error= seek_from_here(backward))
       return error;
@@ -195,7 +195,7 @@ inline int ha_holdfast::step(uchar *record, bool backward)
   int error= fetch(record, HA_ERR_END_OF_FILE);
   if (error != HA_ERR_END_OF_FILE || (end_range && !backward))
     return error;
-  if (cursor_bounded)
+  if (scan.is_bounded)
   {
     if (int seek_error= seek_from_here(backward))
       return seek_error;
@@ -208,8 +208,8 @@ inline int ha_holdfast::step(uchar *record, bool backward)
 
 void ha_holdfast::stand_beyond(bool backward)
 {
-  beyond= backward ? BEFORE_ALL : BEHIND_ALL;
-  at_entry= false;
+  place.beyond= backward ? BEFORE_ALL : BEHIND_ALL;
+  place.is_at_entry= false;
 }
 
 int ha_holdfast::index_next(uchar *record)
@@ -227,9 +227,9 @@ int ha_holdfast::index_first(uchar *record)
   if (int error= open_cursor(index_no_of(active_index)))
     return error;
   static const Bytes open;
-  is_loose= false;
-  cursor_bounded= is_range_begun && end_range;
-  if (int error= seek(open, true, cursor_bounded ? range_end : open, false, false))
+  sought.is_loose= false;
+  scan.is_bounded= range_read.is_begun && end_range;
+  if (int error= seek(open, true, scan.is_bounded ? range_read.end : open, false, false))
     return error;
   return fetch(record, HA_ERR_END_OF_FILE);
 }
@@ -239,7 +239,7 @@ int ha_holdfast::index_last(uchar *record)
   if (int error= open_cursor(index_no_of(active_index)))
     return error;
   static const Bytes open;
-  is_loose= cursor_bounded= false;
+  sought.is_loose= scan.is_bounded= false;
   if (int error= seek(open, true, open, false, true))
     return error;
   return fetch(record, HA_ERR_END_OF_FILE);

@@ -36,7 +36,7 @@ ha_rows ha_holdfast::multi_range_read_info_const(uint index, RANGE_SEQ_IF *range
 {
   mrr.init(this, table);
   // A locking read locks in the order of the index.
-  if (read_lock != HF_LOCK_NONE)
+  if (reading.lock != HF_LOCK_NONE)
     *flags|= HA_MRR_USE_DEFAULT_IMPL;
   return mrr.dsmrr_info_const(index, ranges, param, count, buffer_size, flags, cost);
 }

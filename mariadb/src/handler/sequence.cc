@@ -51,12 +51,12 @@ void ha_holdfast::end_alone()
 {
   if (!alone)
     return;
-  if (cursor)
+  if (scan.cursor)
   {
     pass_shown();
-    hf_cursor_release(cursor);
+    hf_cursor_release(scan.cursor);
   }
-  at_entry= false;
+  place.is_at_entry= false;
   hf_transaction_free(alone);
   alone= nullptr;
 }

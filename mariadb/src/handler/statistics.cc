@@ -27,9 +27,9 @@ int ha_holdfast::info(uint flag)
     hf_table_rows(share->table(), 0, &rows);
     std::shared_ptr<const Statistics> now= share->statistics(rows);
     show_sizes(*now, rows);
-    if (now != seen || flag & HA_STATUS_CONST)
+    if (now != estimates.source || flag & HA_STATUS_CONST)
       set_rec_per_key(*now);
-    seen= now;
+    estimates.source= now;
     // A statement that asks while rows may just be coming must not take the table for empty.
     if (rows == 0 && !(flag & (HA_STATUS_TIME | HA_STATUS_OPEN)))
       stats.records= 1;
@@ -65,8 +65,8 @@ void ha_holdfast::show_sizes(const Statistics &counted, uint64_t rows)
   stats.block_size= (uint) share->page_bytes();
   stats.records= rows;
   stats.deleted= 0;
-  leaf_pages= (ulonglong) ((double) own * growth);
-  stats.data_file_length= leaf_pages * stats.block_size;
+  estimates.leaf_pages= (ulonglong) ((double) own * growth);
+  stats.data_file_length= estimates.leaf_pages * stats.block_size;
   stats.index_file_length= (ulonglong) ((double) entries * growth) * stats.block_size;
   stats.mean_rec_length= rows ? (ulong) (stats.data_file_length / rows) : 0;
 }
@@ -141,7 +141,7 @@ ha_rows ha_holdfast::records_in_range(uint index, const key_range *min, const ke
 
 double ha_holdfast::scan_time()
 {
-  return (double) leaf_pages + 1;
+  return (double) estimates.leaf_pages + 1;
 }
 
 /* A range of the primary key is a part of the table's pages, in order. The server takes it for a read of each row by itself, and then reads the

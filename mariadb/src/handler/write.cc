@@ -20,9 +20,9 @@ int ha_holdfast::take_row_id()
   hf_code code= hf_mark_take(share->table(), HF_MARK_ROW_ID, 1, &id);
   if (code != HF_OK)
     return fail(code);
-  new_row_key.resize(ROW_ID_LENGTH);
+  new_row.key.resize(ROW_ID_LENGTH);
   for (uint i= 0; i < ROW_ID_LENGTH; i++)
-    new_row_key[i]= (uchar) (id >> (8 * (ROW_ID_LENGTH - 1 - i)));
+    new_row.key[i]= (uchar) (id >> (8 * (ROW_ID_LENGTH - 1 - i)));
   return 0;
 }
 
@@ -47,7 +47,7 @@ int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row
   make_entry(share->keys[key_no], record, row_key_arg, &key_a, &rest_a, &prefix);
   uint index= index_no_of(key_no);
   hf_code code= is_unique_in(key_no, record)
-    ? hf_insert_unique(transaction(), share->table(), index, slice(key_a), prefix, slice(rest_a), duplicate_lock)
+    ? hf_insert_unique(transaction(), share->table(), index, slice(key_a), prefix, slice(rest_a), writing.duplicate_lock)
     : hf_insert(transaction(), share->table(), index, slice(key_a), slice(rest_a), 0, HF_LOCK_NONE);
   if (code == HF_DUPLICATE_KEY)
     connection->duplicate_key= key_no;
@@ -56,8 +56,8 @@ int ha_holdfast::insert_entry(uint key_no, const uchar *record, const Bytes &row
 
 int ha_holdfast::insert_row()
 {
-  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head,
-                           duplicate_lock);
+  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row.key), slice(new_row.bytes), new_row.head,
+                           writing.duplicate_lock);
   if (code == HF_DUPLICATE_KEY)
     connection->duplicate_key= share->primary_key;
   return fail(code);
@@ -73,7 +73,7 @@ int ha_holdfast::insert_entries(const uchar *record)
   {
     error= check_other_parents(key_no, record);
     if (!error && key_no < keys)
-      error= key_no == share->primary_key ? insert_row() : insert_entry(key_no, record, new_row_key);
+      error= key_no == share->primary_key ? insert_row() : insert_entry(key_no, record, new_row.key);
   }
   return error ? error : note_change(nullptr, record);
 }
@@ -116,9 +116,9 @@ static bool counts_refused_numbers(int command)
 int ha_holdfast::begin_change()
 {
   int error= begin_transaction();
-  if (!error && !has_changed)
+  if (!error && !writing.has_changed)
   {
-    has_changed= true;
+    writing.has_changed= true;
     connection->changes(share->updated);
   }
   return error;
@@ -130,24 +130,24 @@ int ha_holdfast::write_row(const uchar *record)
     return error;
   if (table->next_number_field && record == table->record[0])
   {
-    numbers_error= 0;
+    counting.error= 0;
     if (int error= update_auto_increment())
-      return numbers_error ? numbers_error : error;
+      return counting.error ? counting.error : error;
   }
-  new_row_key.clear();
+  new_row.key.clear();
   if (share->has_primary_key())
-    primary_key().encode_record(table, record, &new_row_key);
+    primary_key().encode_record(table, record, &new_row.key);
   else if (int error= take_row_id())
     return error;
   if (int error= find_links())
     return error;
-  row_head= share->layout.encode(table, record, &row_bytes);
+  new_row.head= share->layout.encode(table, record, &new_row.bytes);
   int error;
-  if (is_loading)
+  if (copying.is_loading)
   {
     error= check_links(nullptr, record, UINT_MAX);
     if (!error)
-      error= load_entries(load, record);
+      error= load_entries(copying.load, record);
   }
   else
   {
@@ -156,11 +156,11 @@ int ha_holdfast::write_row(const uchar *record)
     error= commit_alone(undo_row(savepoint, error));
   }
   if (!error)
-    row_key= new_row_key;
+    row_key= new_row.key;
   if (record == table->record[0])
   {
-    if (rows_to_count)
-      rows_to_count--;
+    if (counting.rows)
+      counting.rows--;
     if (!error || (error == HA_ERR_FOUND_DUPP_KEY && counts_refused_numbers(thd_sql_command(ha_thd()))))
     {
       if (int failed= note_auto_increment())
@@ -173,11 +173,11 @@ int ha_holdfast::write_row(const uchar *record)
 /* Replaces the row; `row_key` becomes its new key. */
 int ha_holdfast::update_row_itself(const uchar *after)
 {
-  row_head= share->layout.encode(table, after, &row_bytes);
-  if (new_row_key == row_key)
-    return fail(hf_update(transaction(), share->table(), 0, slice(row_key), slice(row_bytes), row_head));
-  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row_key), slice(row_bytes), row_head,
-                           duplicate_lock);
+  new_row.head= share->layout.encode(table, after, &new_row.bytes);
+  if (new_row.key == row_key)
+    return fail(hf_update(transaction(), share->table(), 0, slice(row_key), slice(new_row.bytes), new_row.head));
+  hf_code code= hf_insert(transaction(), share->table(), 0, slice(new_row.key), slice(new_row.bytes), new_row.head,
+                           writing.duplicate_lock);
   if (code == HF_DUPLICATE_KEY)
     connection->duplicate_key= share->primary_key;
   if (code == HF_OK)
@@ -189,7 +189,7 @@ int ha_holdfast::update_entry(uint key_no, const uchar *before, const uchar *aft
 {
   size_t prefix_a, prefix_b;
   make_entry(share->keys[key_no], before, row_key, &key_b, &rest_b, &prefix_b);
-  make_entry(share->keys[key_no], after, new_row_key, &key_a, &rest_a, &prefix_a);
+  make_entry(share->keys[key_no], after, new_row.key, &key_a, &rest_a, &prefix_a);
   uint index= index_no_of(key_no);
   if (key_a == key_b)
   {
@@ -200,7 +200,7 @@ int ha_holdfast::update_entry(uint key_no, const uchar *before, const uchar *aft
   hf_code code= hf_delete(transaction(), share->table(), index, slice(key_b));
   if (code != HF_OK)
     return fail(code);
-  return insert_entry(key_no, after, new_row_key);
+  return insert_entry(key_no, after, new_row.key);
 }
 
 /* The server compares what lies under a NULL, too, and in some statements it does not look whether anything has changed. */
@@ -224,11 +224,11 @@ int ha_holdfast::change_row(const uchar *before, const uchar *after)
     stays= primary_key().is_same(table, before, after);
   }
   if (stays)
-    new_row_key= row_key;
+    new_row.key= row_key;
   else
   {
-    new_row_key.clear();
-    primary_key().encode_record(table, after, &new_row_key);
+    new_row.key.clear();
+    primary_key().encode_record(table, after, &new_row.key);
   }
   uint64_t savepoint= begin_row();
   int error= update_row_itself(after);
@@ -242,7 +242,7 @@ int ha_holdfast::change_row(const uchar *before, const uchar *after)
   error= commit_alone(undo_row(savepoint, check_links_after(error, before, after)));
   if (error)
     return error;
-  row_key= new_row_key;
+  row_key= new_row.key;
   // ON DUPLICATE KEY UPDATE counts as an insert.
   const Field *number= table->found_next_number_field;
   if (number && after == table->record[0] &&
@@ -322,7 +322,7 @@ static bool takes_numbers_at_once(int command)
 int ha_holdfast::keep_numbers(std::unique_lock<std::mutex> *kept)
 {
   const std::shared_ptr<Numbers> &numbers= share->numbers;
-  bool has_lock= is_loading || connection->has_numbers(numbers.get());
+  bool has_lock= copying.is_loading || connection->has_numbers(numbers.get());
   if (has_lock || takes_numbers_at_once(thd_sql_command(ha_thd())))
   {
     *kept= std::unique_lock<std::mutex>(numbers->mutex);
@@ -362,7 +362,7 @@ int ha_holdfast::note_auto_increment()
   hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &known);
   if (next <= known)
     return 0;
-  next= next_in_series(next, series_offset, series_increment);
+  next= next_in_series(next, counting.offset, counting.increment);
   std::unique_lock<std::mutex> kept;
   if (int error= keep_numbers(&kept))
     return error;
@@ -377,10 +377,10 @@ void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulon
   ulonglong from= *first;
   *first= ULONGLONG_MAX;
   *reserved= 1;
-  series_offset= offset;
-  series_increment= increment;
+  counting.offset= offset;
+  counting.increment= increment;
   std::unique_lock<std::mutex> kept;
-  if ((numbers_error= keep_numbers(&kept)))
+  if ((counting.error= keep_numbers(&kept)))
     return;
   hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next);
   // The server's number may be higher, behind one that was given.
@@ -390,13 +390,13 @@ void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulon
   if (next > last)
     return;
   // What the statement wants is certain only when it asks first; later, what is left of that.
-  if (!rows_to_count)
-    rows_to_count= MY_MAX(wanted, 1);
+  if (!counting.rows)
+    counting.rows= MY_MAX(wanted, 1);
   *first= next_in_series(next, offset, increment);
-  ulonglong behind= behind_series(*first, MY_MAX(increment, 1), rows_to_count);
-  if ((numbers_error= fail(hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, behind, numbers_ahead(behind, last)))))
+  ulonglong behind= behind_series(*first, MY_MAX(increment, 1), counting.rows);
+  if ((counting.error= fail(hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, behind, numbers_ahead(behind, last)))))
     *first= ULONGLONG_MAX;
-  *reserved= rows_to_count;
+  *reserved= counting.rows;
 }
 
 /* The number behind the largest of a column that an index begins with; 1 if there is none. */

@@ -171,31 +171,31 @@ int ha_holdfast::check_followers(THD *thd)
 /* What the statement's rows refer to and what refers to them. */
 int ha_holdfast::find_links()
 {
-  if (links_known)
+  if (linking.is_known)
     return 0;
-  links.reset();
+  linking.links.reset();
   THD *thd= ha_thd();
   if (!thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
   {
-    if (int error= share->links(thd, table, name, true, &links))
+    if (int error= share->links(thd, table, name, true, &linking.links))
       return error;
   }
-  links_known= true;
+  linking.is_known= true;
   return 0;
 }
 
 /* A row is refused for a reference. */
 int ha_holdfast::refused_for(const Reference &reference, int error)
 {
-  refusing.length(0);
-  reference.append_words(ha_thd(), &refusing);
+  linking.refusing.length(0);
+  reference.append_words(ha_thd(), &linking.refusing);
   return error;
 }
 
 bool ha_holdfast::get_error_message(int error, String *text)
 {
   if (error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_ROW_IS_REFERENCED)
-    text->copy(refusing);
+    text->copy(linking.refusing);
   return false;
 }
 
@@ -224,7 +224,7 @@ bool ha_holdfast::get_early_entry(const Link &link, Bytes *entry) const
     entry->clear();
     if (link.index != 0)
       key.encode_record(parent->table, action.after, entry);
-    entry->insert(entry->end(), parent->new_row_key.begin(), parent->new_row_key.end());
+    entry->insert(entry->end(), parent->new_row.key.begin(), parent->new_row.key.end());
     return true;
   }
   return false;
@@ -238,9 +238,9 @@ int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, c
     code= HF_NOT_FOUND;
   else if (link.is_row_key)
   {
-    if (!linked_row && (code= hf_buffer_new(&linked_row)) != HF_OK)
+    if (!linking.row && (code= hf_buffer_new(&linking.row)) != HF_OK)
       return fail(code);
-    code= hf_get(transaction(), link.table, 0, slice(key), lock, false, lock == HF_LOCK_NONE, linked_row);
+    code= hf_get(transaction(), link.table, 0, slice(key), lock, false, lock == HF_LOCK_NONE, linking.row);
   }
   else
   {
@@ -261,9 +261,9 @@ int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, c
    belong to keys up to `last`, in the order of the keys. */
 int ha_holdfast::check_links(const uchar *before, const uchar *after, uint last)
 {
-  if (!links)
+  if (!linking.links)
     return 0;
-  const std::shared_ptr<const Links> held= links;
+  const std::shared_ptr<const Links> held= linking.links;
   for (const Link *link : held->in_order)
   {
     if (link->own_key_no > last)
@@ -293,9 +293,9 @@ int ha_holdfast::check_links_after(int error, const uchar *before, const uchar *
 /* Looks for what a new row refers to in other tables, of the references that belong to a key. */
 int ha_holdfast::check_other_parents(uint key_no, const uchar *record)
 {
-  if (!links)
+  if (!linking.links)
     return 0;
-  const std::shared_ptr<const Links> held= links;
+  const std::shared_ptr<const Links> held= linking.links;
   for (const auto &link : held->parents)
   {
     if (link->own_key_no != key_no || link->other == name)
@@ -309,10 +309,10 @@ int ha_holdfast::check_other_parents(uint key_no, const uchar *record)
 /* The error of a new row, or 0, after it has been looked for what it refers to in its own table. */
 int ha_holdfast::check_own_parents(int error, const uchar *record)
 {
-  if (!links || (error && error != HA_ERR_FOUND_DUPP_KEY))
+  if (!linking.links || (error && error != HA_ERR_FOUND_DUPP_KEY))
     return error;
   const uint duplicate= connection->duplicate_key, last= error ? duplicate : UINT_MAX;
-  const std::shared_ptr<const Links> held= links;
+  const std::shared_ptr<const Links> held= linking.links;
   int refused= 0;
   for (const Link *link : held->in_order)
   {
@@ -411,7 +411,7 @@ int ha_holdfast::change_children(const Link &link, const Bytes &key, const uchar
     return HA_ERR_FOREIGN_DUPLICATE_KEY;
   }
   if (error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_NO_REFERENCED_ROW)
-    refusing.copy(follower->refusing);
+    linking.refusing.copy(follower->linking.refusing);
   return error;
 }
 
@@ -427,9 +427,9 @@ int ha_holdfast::collect_rows(uint index, const Bytes &key, std::vector<Bytes> *
   for (;;)
   {
     hf_slice entry, value;
-    hf_code code= hf_cursor_next(cursor, &entry, &value);
+    hf_code code= hf_cursor_next(scan.cursor, &entry, &value);
     if (code == HF_NOT_FOUND)
-      return fail(hf_cursor_release(cursor));
+      return fail(hf_cursor_release(scan.cursor));
     if (code != HF_OK)
       return fail(code);
     size_t prefix;
@@ -445,10 +445,10 @@ int ha_holdfast::collect_rows(uint index, const Bytes &key, std::vector<Bytes> *
 int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
 {
   Whole_records records(table);
-  Following following(&follows_link);
-  read_lock= HF_LOCK_EXCLUSIVE;
-  is_scan= skip_locked= is_semi_consistent= false;
-  links_known= false;
+  Following following(&reading.follows_link);
+  reading.lock= HF_LOCK_EXCLUSIVE;
+  reading.is_scan= reading.skip_locked= reading.is_semi_consistent= false;
+  linking.is_known= false;
   std::vector<Bytes> rows;
   if (int error= begin_transaction())
     return error;
