@@ -45,7 +45,7 @@ impl Experiment {
 }
 
 /// The experiments in the order of `all`.
-pub static EXPERIMENTS: [Experiment; 10] = [
+pub static EXPERIMENTS: [Experiment; 11] = [
     Experiment {
         name: "sideload",
         about: "A dump of a big table beside OLTP on a small one: does the small one stay, or become, resident",
@@ -145,6 +145,16 @@ pub static EXPERIMENTS: [Experiment; 10] = [
         needs_server: false,
         arguments: RigArgs::augment_args,
         run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Soak, progress),
+    },
+    Experiment {
+        name: "growth",
+        about: "Load, dump, check, index, backup, restore and recovery of a table that grows, with the same cache",
+        question: "what does an operation on all of a table cost per GB as it grows?",
+        published: "-",
+        help: REAL,
+        needs_server: false,
+        arguments: RigArgs::augment_args,
+        run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Growth, progress),
     },
 ];
 

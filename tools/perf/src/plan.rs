@@ -30,7 +30,7 @@ pub struct Measurement {
 }
 
 /// The measurements, in the order of the page.
-pub const MEASUREMENTS: [Measurement; 8] = [
+pub const MEASUREMENTS: [Measurement; 9] = [
     lab("sideload", "holdfast lab sideload --target mariadb", 12),
     Measurement {
         name: "sysbench",
@@ -50,6 +50,7 @@ pub const MEASUREMENTS: [Measurement; 8] = [
     lab("iobound", "holdfast lab iobound --target mariadb", 15),
     lab("sessions", "holdfast lab sessions --target mariadb", 25),
     lab("purge", "holdfast lab purge --target mariadb", 8),
+    lab("growth", "holdfast lab growth --full", 240),
     Measurement {
         name: "compare",
         command: "cargo xtask bench compare --memory-mib 256 --rows 400000 --repeats 5 --slice-ms 400",
@@ -68,9 +69,11 @@ impl Measurement {
     pub fn arguments(&self, quick: bool, file: &Path) -> Vec<String> {
         let command = self.command.replacen("holdfast lab", "run --quiet --release --package holdfast-cli -- lab", 1);
         let command = command.trim_start_matches("cargo ");
-        let quick = if quick { self.quick } else { "" };
+        let added = if quick { self.quick } else { "" };
         // Values of an option that is given twice: the last one counts.
-        let words = command.split(' ').chain(quick.split(' ')).filter(|word| !word.is_empty());
+        let words = command.split(' ').chain(added.split(' ')).filter(|word| !word.is_empty());
+        // A run has one of the two.
+        let words = words.filter(|word| !(quick && *word == "--full"));
         let mut words: Vec<String> = words.map(str::to_owned).collect();
         if self.form == Form::Lab {
             words.push("--no-report".into());
@@ -89,6 +92,10 @@ mod tests {
         let sideload = MEASUREMENTS[0].arguments(true, Path::new("/x/y.json")).join(" ");
         assert!(sideload.starts_with("run --quiet --release --package holdfast-cli -- lab sideload"), "{sideload}");
         assert!(sideload.ends_with("--quick --no-report --json=/x/y.json"), "{sideload}");
+        let growth = MEASUREMENTS.iter().find(|one| one.name == "growth").unwrap();
+        let [whole, quick] = [false, true].map(|quick| growth.arguments(quick, Path::new("f")).join(" "));
+        assert!(whole.ends_with("lab growth --full --no-report --json=f"), "{whole}");
+        assert!(quick.ends_with("lab growth --quick --no-report --json=f"), "{quick}");
         let sysbench = MEASUREMENTS[1].arguments(false, Path::new("f")).join(" ");
         assert_eq!(sysbench, "xtask mariadb bench --pairs 13 --seconds 1 --json=f");
     }

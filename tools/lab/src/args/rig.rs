@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use super::common::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
-use crate::experiments::{flush, freepages, iobound, overflow, purge, sessions, soak};
+use crate::experiments::{flush, freepages, growth, iobound, overflow, purge, sessions, soak};
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::rig::fio::Fio;
@@ -37,6 +37,10 @@ pub struct RigArgs {
     /// (freepages) [default: 16; with --full 256]
     #[arg(long, value_delimiter = ',', value_name = "MIB", value_parser = clap::value_parser!(u64).range(8..=65_536))]
     pub log_mib: Vec<u64>,
+    /// Sizes of the table, in MiB, ascending (growth); the cache is half of the smallest, at most
+    /// 256 MiB [default: 256,1024; with --quick 32,128; with --full 1024,10240,40960]
+    #[arg(long, value_delimiter = ',', value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1_048_576))]
+    pub mib: Vec<u64>,
 }
 
 /// The workload of the sessions.
@@ -58,6 +62,7 @@ pub(crate) enum RigExperiment {
     Sessions,
     Iobound,
     Soak,
+    Growth,
 }
 
 impl RigArgs {
@@ -73,6 +78,7 @@ impl RigArgs {
             self.log_mib.is_empty() || matches!(what, RigExperiment::Flush | RigExperiment::Freepages),
             "--log-mib is for flush and freepages: they are about the redo log"
         );
+        ensure!(self.mib.is_empty() || what == RigExperiment::Growth, "--mib is for growth: it is about sizes");
         match &self.common.target {
             TargetArg::Embedded => self.embedded(what, progress),
             TargetArg::MariaDb => self.on_servers(what, progress),
@@ -93,6 +99,7 @@ impl RigArgs {
             RigExperiment::Overflow => overflow::servers::run(&self.server_overflow(), progress),
             RigExperiment::Iobound => iobound::servers::run(&self.server_iobound(), progress),
             RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
+            RigExperiment::Growth => bail!("growth runs on the embedded engine only; leave --target out"),
         }
     }
 
@@ -110,6 +117,7 @@ impl RigArgs {
                 bail!("iobound sets the server's cache; --target mariadb starts servers for it")
             }
             RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
+            RigExperiment::Growth => bail!("growth runs on the embedded engine only; leave --target out"),
         }
     }
 
@@ -125,6 +133,7 @@ impl RigArgs {
                 iobound::run(&self.iobound(), progress)
             }
             RigExperiment::Soak => soak::run(&self.soak(), progress),
+            RigExperiment::Growth => growth::run(&self.growth(), progress),
         }
     }
 }
@@ -269,6 +278,19 @@ impl RigArgs {
             sessions: 16,
             duration: self.seconds(40.0, 300.0, 1800.0),
             pool_bytes: self.sized(16 * MIB, 32 * MIB, 32 * MIB),
+            dir: self.common.dir.clone(),
+            seed: self.common.seed,
+        }
+    }
+
+    fn growth(&self) -> growth::Options {
+        let sizes = self.sized(vec![32, 128], vec![256, 1024], vec![1024, 10_240, 40_960]);
+        let mib = if self.mib.is_empty() { sizes } else { self.mib.clone() };
+        let smallest = mib.iter().min().copied().unwrap_or_default() * MIB;
+        growth::Options {
+            mib,
+            pool_bytes: (smallest / 2).clamp(growth::LEAST_POOL, 256 * MIB),
+            log_bytes: self.sized(8, 96, 96) * MIB,
             dir: self.common.dir.clone(),
             seed: self.common.seed,
         }

@@ -2,6 +2,7 @@
 
 pub mod flush;
 pub mod freepages;
+pub mod growth;
 pub mod iobound;
 pub mod overflow;
 pub mod purge;

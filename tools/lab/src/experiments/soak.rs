@@ -21,10 +21,11 @@ use serde_json::json;
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::{Document, Run, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
-use crate::machine::{self, Machine};
+use crate::machine::Machine;
 use crate::measure::{Figure, human};
 use crate::progress::Progress;
 use crate::rig::load::Turn;
+use crate::rig::memory;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
@@ -224,17 +225,9 @@ fn footprints(scene: Scene<'_>, pace: &Pace) -> Result<Vec<Footprint>> {
     let mut footprints = Vec::new();
     while pace.wait(Duration::from_millis(500)) {
         let t = began.elapsed().as_secs_f64();
-        footprints.push(Footprint { t, memory_bytes: memory_bytes()?, file_bytes: file_bytes(dir)? });
+        footprints.push(Footprint { t, memory_bytes: memory::resident_bytes()?, file_bytes: file_bytes(dir)? });
     }
     Ok(footprints)
-}
-
-/// Resident memory of this process.
-fn memory_bytes() -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").context("read /proc/self/status")?;
-    let resident = machine::field(&status, "VmRSS").context("VmRSS in /proc/self/status")?;
-    let kib: u64 = resident.trim_end_matches(" kB").parse().context("VmRSS")?;
-    Ok(kib << 10)
 }
 
 /// The bytes of the files in `dir`. Files may be removed while they are counted.

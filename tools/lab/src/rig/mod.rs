@@ -10,12 +10,14 @@
 //! | `sessions` | sysbench and dbSTRESS sessions over the engine |
 //! | `control` | loops without an engine: processor, reads past the system's cache, syncs |
 //! | [`fio`] | fio, where the disk is in question |
+//! | `memory` | resident memory of this process, and its peak |
 //! | `cpu` | processor time |
 
 pub(crate) mod control;
 pub(crate) mod cpu;
 pub mod fio;
 pub(crate) mod load;
+pub(crate) mod memory;
 pub(crate) mod sampler;
 pub(crate) mod sessions;
 pub(crate) mod site;

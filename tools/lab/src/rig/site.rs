@@ -63,7 +63,8 @@ impl Settings {
         Settings { pool_bytes, log_bytes: None, commit: FlushAtCommit::Sync }
     }
 
-    fn builder(&self) -> Builder {
+    /// A database with these settings.
+    pub fn builder(&self) -> Builder {
         let builder = Database::builder()
             .cache_size_bytes(self.pool_bytes)
             .flush_log_at_commit(self.commit)

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
-use holdfast_lab::experiments::{flush, freepages, iobound, overflow, purge, sessions, soak};
+use holdfast_lab::experiments::{flush, freepages, growth, iobound, overflow, purge, sessions, soak};
 use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::rig::fio::Fio;
@@ -68,9 +68,11 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         sessions: 2,
         duration: Duration::from_secs(5),
         pool_bytes: 8 << 20,
-        dir,
+        dir: dir.clone(),
         seed: SEED,
     };
+    let growth =
+        growth::Options { mib: vec![4, 8], pool_bytes: growth::LEAST_POOL, log_bytes: 4 << 20, dir, seed: SEED };
     let mut documents = vec![
         overflow::run(&overflow, &mut progress).expect("overflow").0,
         purge::run(&purge, &mut progress).expect("purge").0,
@@ -79,6 +81,7 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         sessions::run(&sessions, &mut progress).expect("sessions").0,
         iobound::run(&iobound, &mut progress).expect("iobound").0,
         soak::run(&soak, &mut progress).expect("soak").0,
+        growth::run(&growth, &mut progress).expect("growth").0,
     ];
     documents.iter_mut().for_each(|document| document.judge(Conditions::busy_machine()));
     documents

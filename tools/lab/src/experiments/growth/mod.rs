@@ -1,0 +1,190 @@
+//! `growth`: what does each maintenance operation cost per GB as the database grows, with a cache
+//! that stays the same?
+//!
+//! Loading, reading, checking, indexing, copying and restoring a table take time in proportion to
+//! its size, and a fixed amount of memory. What does not (a sort that has to be in memory, a list of
+//! all pages, a search per row) is not noticed with a small table. So every size is larger than the
+//! cache, and each step of the largest is compared with the same of the smallest.
+//!
+//! 1. `load`: rows of sysbench with the index `k`, by inserts in transactions of 1,000 rows.
+//! 2. `dump`: every row is read by a declared scan.
+//! 3. `check`: every page, row and entry.
+//! 4. `index`: a second index is added in place, as ALTER TABLE ... ADD INDEX does it, and dropped
+//!    afterwards.
+//! 5. `backup`, and 6. `restore` of the copy, which checks it.
+//! 7. `recovery`: random updates run until the log has its usual age, then the disk refuses every
+//!    change ([`FaultDisk`](holdfast_testkit::FaultDisk)). The files stay as a kill would leave them, with a transaction that has
+//!    not ended. The open is timed. It depends on the log alone, and so it is judged in seconds.
+//!
+//! The memory of a step is the peak of the process. Adding an index sorts entries in a buffer, which
+//! small sizes do not fill, and an allocator keeps what was freed; the bar leaves room for what the
+//! smallest size leaves of that buffer.
+
+mod outcome;
+mod subject;
+mod watch;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use holdfast::FlushMethod;
+use holdfast::limits::CACHE_SIZE_MIN;
+use serde_json::{Value, json};
+
+use crate::document::Document;
+use crate::figures::Figures;
+use crate::machine::Machine;
+use crate::progress::Progress;
+use crate::rig::site::DiskKind;
+use outcome::Size;
+
+/// The options of the experiment.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Sizes of the table, in MiB, ascending.
+    pub mib: Vec<u64>,
+    /// The cache, the same at every size.
+    pub pool_bytes: u64,
+    /// The log between checkpoints.
+    pub log_bytes: u64,
+    /// Directory of the disk.
+    pub dir: PathBuf,
+    /// Seed of data and updates.
+    pub seed: u64,
+}
+
+/// The smallest cache.
+pub const LEAST_POOL: u64 = CACHE_SIZE_MIN;
+/// Files at the most, by the size of the table: the table with two indexes, and a copy of it.
+const FILES: f64 = 2.3;
+const GB: f64 = 1e9;
+
+/// A step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    Load,
+    Dump,
+    Check,
+    Index,
+    Backup,
+    Restore,
+    Recovery,
+}
+
+impl Step {
+    const ALL: [Step; 7] =
+        [Step::Load, Step::Dump, Step::Check, Step::Index, Step::Backup, Step::Restore, Step::Recovery];
+
+    fn name(self) -> &'static str {
+        match self {
+            Step::Load => "load",
+            Step::Dump => "dump",
+            Step::Check => "check",
+            Step::Index => "index",
+            Step::Backup => "backup",
+            Step::Restore => "restore",
+            Step::Recovery => "recovery",
+        }
+    }
+
+    /// True if its time is judged by the size.
+    fn is_per_gb(self) -> bool {
+        self != Step::Recovery
+    }
+
+    /// The unit of [`Size::cost`].
+    fn unit(self) -> &'static str {
+        if self.is_per_gb() { "s/GB" } else { "s" }
+    }
+}
+
+/// Runs the experiment. Returns the document and what is printed.
+///
+/// # Errors
+/// If the disk has not enough room, before anything is written; if a step fails.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    ensure!(
+        options.mib.len() > 1 && options.mib.is_sorted_by(|a, b| a < b),
+        "growth compares sizes: --mib takes at least two, ascending"
+    );
+    check_room(&options.dir, room_needed(options))?;
+    let mut sizes: Vec<Size> = Vec::new();
+    for &mib in &options.mib {
+        let measured = subject::measure(options, mib, sizes.last(), progress)?;
+        sizes.push(measured);
+    }
+    let mut document = Document::new("growth", settings(options), Machine::this(Some(&options.dir)));
+    document.title = "Maintenance as the database grows".to_owned();
+    document.runs = sizes.iter().map(outcome::document_run).collect();
+    document.claims = outcome::claims(&sizes);
+    let charts = vec![("By the size of the table".to_owned(), outcome::charts(&sizes))];
+    document.figures = Figures { lead: lead(options), words: Vec::new(), grids: outcome::grids(&sizes), charts };
+    let text = document.figures.text();
+    Ok((document, text))
+}
+
+/// Bytes of files at the most.
+fn room_needed(options: &Options) -> u64 {
+    let largest = options.mib.iter().max().copied().unwrap_or(0) << 20;
+    (largest as f64 * FILES) as u64 + 2 * options.log_bytes
+}
+
+/// Refuses to begin if the file system of `dir` has less than `needed` bytes.
+fn check_room(dir: &Path, needed: u64) -> Result<()> {
+    let stat = rustix::fs::statvfs(dir).with_context(|| format!("free space of {}", dir.display()))?;
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let gb = |bytes: u64| bytes as f64 / GB;
+    ensure!(
+        free >= needed,
+        "growth needs {:.1} GB in {}, which has {:.1} GB free; --dir and --mib choose others",
+        gb(needed),
+        dir.display(),
+        gb(free)
+    );
+    Ok(())
+}
+
+fn lead(options: &Options) -> String {
+    let sizes: Vec<String> = options.mib.iter().map(u64::to_string).collect();
+    format!(
+        "A table of sysbench rows with an index, of {} MiB, on files in {}, with a cache of {} MiB: what each operation on all of it takes per GB.",
+        sizes.join(", "),
+        options.dir.display(),
+        options.pool_bytes >> 20
+    )
+}
+
+fn settings(options: &Options) -> Value {
+    let disk = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
+    json!({
+        "workload": "sysbench rows with an index on k",
+        "disk": disk.describe(),
+        "mib": options.mib,
+        "rows_per_load_transaction": subject::LOAD_ROWS,
+        "pool_bytes": options.pool_bytes,
+        "log_capacity_bytes": options.log_bytes,
+        "seed": options.seed,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disk_without_room_is_refused_before_anything_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options {
+            mib: vec![1, 1 << 40],
+            pool_bytes: 8 << 20,
+            log_bytes: 4 << 20,
+            dir: dir.path().to_owned(),
+            seed: 1,
+        };
+        let error = run(&options, &mut Progress::hidden()).unwrap_err().to_string();
+        assert!(error.starts_with("growth needs ") && error.contains(" GB free"), "{error}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+        let error = run(&Options { mib: vec![2, 1], ..options }, &mut Progress::hidden()).unwrap_err().to_string();
+        assert!(error.contains("ascending"), "{error}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Steps that are timed and watched.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+
+use super::Step;
+use super::outcome::{Size, Taken};
+use crate::measure::human;
+use crate::progress::Progress;
+use crate::rig::memory::Peak;
+
+/// How far the work of a step has come.
+#[derive(Debug, Default)]
+pub(super) struct Reached {
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+impl Reached {
+    pub fn set(&self, done: u64, total: u64) {
+        self.done.store(done, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// In words, with an estimate of the seconds that are left. `expected`: how long the step may
+    /// take as a whole, from a smaller size.
+    fn words(&self, elapsed: f64, expected: Option<f64>) -> String {
+        let (done, total) = (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed));
+        let share = done as f64 / total.max(1) as f64;
+        let whole = if share > 0.0 { Some(elapsed / share) } else { expected };
+        let left =
+            whole.map_or_else(String::new, |s| format!(", about {} s left", human((s - elapsed).max(0.0).ceil())));
+        if total > 0 { format!("{:.0} %{left}", share.min(1.0) * 100.0) } else { format!("{elapsed:.0} s{left}") }
+    }
+}
+
+/// Takes the time and the memory of the steps of a size, and shows how far they have come.
+pub(super) struct Watch<'w> {
+    pub mib: u64,
+    /// The next smaller size.
+    pub before: Option<&'w Size>,
+    pub taken: Vec<Taken>,
+    pub progress: &'w mut Progress,
+}
+
+/// The pause between two looks at how far a step has come.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Watch<'_> {
+    /// Runs a step.
+    pub fn step<T: Send>(&mut self, step: Step, work: impl FnOnce(&Arc<Reached>) -> Result<T> + Send) -> Result<T> {
+        let expected = self.before.and_then(|size| {
+            let grown = if step.is_per_gb() { self.mib as f64 / size.mib as f64 } else { 1.0 };
+            Some(size.taken(step)?.seconds * grown)
+        });
+        let peak = Peak::begin();
+        let (seconds, result) = self.beside(step.name(), expected, work)?;
+        self.taken.push(Taken { seconds, peak_bytes: peak.end()? });
+        Ok(result)
+    }
+
+    /// Runs what belongs to no step.
+    pub fn beside<T: Send>(
+        &mut self,
+        name: &str,
+        expected: Option<f64>,
+        work: impl FnOnce(&Arc<Reached>) -> Result<T> + Send,
+    ) -> Result<(f64, T)> {
+        self.progress.step(&format!("{} MiB, {name}", self.mib));
+        let reached = Arc::new(Reached::default());
+        let began = Instant::now();
+        let result = std::thread::scope(|scope| {
+            let reached = &reached;
+            let running = scope.spawn(move || {
+                let result = work(reached);
+                (began.elapsed(), result)
+            });
+            while !running.is_finished() {
+                self.progress.show(&reached.words(began.elapsed().as_secs_f64(), expected));
+                std::thread::sleep(LOOK);
+            }
+            running.join()
+        });
+        let (elapsed, result) = result.map_err(|_| anyhow!("{name} panicked"))?;
+        Ok((elapsed.as_secs_f64(), result.with_context(|| format!("{name}, {} MiB", self.mib))?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_estimated() {
+        let reached = Reached::default();
+        assert_eq!(reached.words(3.0, Some(10.0)), "3 s, about 7.00 s left");
+        assert_eq!(reached.words(3.0, None), "3 s");
+        reached.set(1, 4);
+        assert_eq!(reached.words(30.0, None), "25 %, about 90.0 s left");
+    }
+}

@@ -1,0 +1,93 @@
+//! Resident memory of this process: now, and the most while something runs.
+
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+
+use crate::machine;
+
+const STATUS: &str = "/proc/self/status";
+/// What is written here resets the peak that the kernel keeps ([`RESET`]).
+const CLEAR: &str = "/proc/self/clear_refs";
+const RESET: &str = "5";
+/// The pause between samples where the kernel's peak cannot be reset.
+const SAMPLE: Duration = Duration::from_millis(20);
+
+/// Resident memory of this process.
+///
+/// # Errors
+/// If the kernel does not say.
+pub fn resident_bytes() -> Result<u64> {
+    status_bytes("VmRSS")
+}
+
+fn status_bytes(name: &str) -> Result<u64> {
+    let status = std::fs::read_to_string(STATUS).with_context(|| format!("read {STATUS}"))?;
+    let value = machine::field(&status, name).with_context(|| format!("{name} in {STATUS}"))?;
+    let kib: u64 = value.trim_end_matches(" kB").parse().with_context(|| name.to_owned())?;
+    Ok(kib << 10)
+}
+
+/// Watches the peak of the resident memory.
+#[derive(Debug)]
+pub struct Peak {
+    /// The thread that samples, and what ends it; `None` if the kernel keeps the peak.
+    sampled: Option<(Sender<()>, JoinHandle<u64>)>,
+}
+
+impl Peak {
+    /// Begins to watch: the kernel's own peak if it can be reset, else samples.
+    #[must_use]
+    pub fn begin() -> Peak {
+        match std::fs::write(CLEAR, RESET) {
+            Ok(()) => Peak { sampled: None },
+            Err(_) => Peak::sampled(),
+        }
+    }
+
+    fn sampled() -> Peak {
+        let (stop, stopped) = channel::<()>();
+        let watch = move || {
+            let mut most = 0;
+            loop {
+                most = resident_bytes().unwrap_or(0).max(most);
+                if stopped.recv_timeout(SAMPLE) != Err(RecvTimeoutError::Timeout) {
+                    return most;
+                }
+            }
+        };
+        Peak { sampled: Some((stop, std::thread::spawn(watch))) }
+    }
+
+    /// The peak since the beginning.
+    ///
+    /// # Errors
+    /// If the kernel does not say.
+    pub fn end(self) -> Result<u64> {
+        let Some((stop, watch)) = self.sampled else { return status_bytes("VmHWM") };
+        drop(stop);
+        watch.join().map_err(|_| anyhow!("the watch of the memory panicked"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_has_what_was_freed_before_its_end() {
+        const BYTES: usize = 64 << 20;
+        for begin in [Peak::begin, Peak::sampled] {
+            let before = resident_bytes().unwrap();
+            let peak = begin();
+            let block = std::hint::black_box(vec![1u8; BYTES]);
+            // A sample at least is taken while the block is there.
+            std::thread::sleep(3 * SAMPLE);
+            drop(block);
+            // Tests beside this one free memory, too.
+            assert!(peak.end().unwrap() > before.saturating_sub(BYTES as u64 / 2) + BYTES as u64 / 2);
+        }
+    }
+}
