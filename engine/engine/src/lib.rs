@@ -116,6 +116,7 @@ pub mod raw;
 mod rows;
 mod schema;
 mod session;
+mod sort;
 mod startup;
 
 pub use api::database::Database;

@@ -44,6 +44,8 @@ pub enum FileKind {
     Log,
     /// Small and rarely touched.
     Meta,
+    /// Written and read once, through the system's page cache, and never synced.
+    Scratch,
 }
 
 /// How to open a file.

@@ -1,31 +1,31 @@
 //! Creating a table together with its rows, faster than inserting them: sorted input, pages written
-//! once and full, no undo. The table enters the catalog when it is complete, so a crash leaves all
-//! of it or nothing.
+//! once and full, no undo. Entries of indexes are sorted, on the disk if they do not fit into
+//! memory. The table enters the catalog when it is complete, so a crash leaves all of it or
+//! nothing.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Tree};
-use holdfast_txn::{IndexKind, Loader as TreeLoader, TableIndex};
+use holdfast_txn::{IndexKind, Loader as TreeLoader, NewValue, TableIndex};
 
+use crate::Result;
 use crate::instance::Instance;
 use crate::rows::definition::IndexSpec;
 use crate::rows::encoding::{encode, encode_key};
 use crate::rows::entries::entry;
 use crate::rows::types::{Key, Value};
 use crate::schema::catalog::TableRecord;
-use crate::{Error, Result};
-
-/// An entry of a secondary index: key, value, length of the index key.
-type Pending = (Vec<u8>, Vec<u8>, usize);
+use crate::sort::{Share, Sorter};
 
 /// Takes the rows of a table that is being created; see [`crate::Database::create_table_with`].
 pub struct TableLoader<'l, K: Key, V: Value> {
     rows: TreeLoader<'l>,
     specs: &'l [Arc<IndexSpec>],
-    /// The entries of each secondary index, unsorted.
-    entries: Vec<Vec<Pending>>,
+    /// The entries of each secondary index.
+    entries: Vec<Sorter>,
+    share: Share,
     types: PhantomData<fn() -> (K, V)>,
 }
 
@@ -33,17 +33,25 @@ impl<K: Key, V: Value> TableLoader<'_, K, V> {
     /// Appends a row; keys must ascend.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`] if the key is the one before, [`Error::InvalidArgument`] if it is
-    /// less; [`Error::KeyTooLong`], [`Error::ValueTooLong`]; [`Error::DiskFull`], [`Error::Io`].
+    /// [`crate::Error::DuplicateKey`] if the key is the one before, or if a unique index gets a key
+    /// twice (which the end of the load may find only); [`crate::Error::InvalidArgument`] if the
+    /// key is less than the one before;
+    /// [`crate::Error::KeyTooLong`], [`crate::Error::ValueTooLong`]; [`crate::Error::DiskFull`],
+    /// [`crate::Error::Io`].
     pub fn push(&mut self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
         let (key, value) = (encode_key::<K>(key), encode::<V>(value)?);
         for (spec, entries) in self.specs.iter().zip(&mut self.entries) {
             for index_key in spec.keys(&key, &value)? {
                 let (entry, covered) = entry(&index_key, &key);
-                entries.push((entry, covered, index_key.len()));
+                let unique = if spec.unique { index_key.len() } else { entry.len() };
+                entries.push(&entry, unique, NewValue::from(&covered))?;
             }
         }
-        self.rows.push(&key, &value)
+        self.rows.push(&key, &value)?;
+        if self.entries.iter().map(Sorter::cost).sum::<usize>() < self.share.bytes() {
+            return Ok(());
+        }
+        self.entries.iter_mut().try_for_each(Sorter::spill)
     }
 }
 
@@ -60,23 +68,17 @@ pub(crate) fn fill<K: Key, V: Value>(
     let mut loader = TableLoader {
         rows: clustered.loader(&access)?,
         specs,
-        entries: vec![Vec::new(); specs.len()],
+        entries: specs.iter().map(|_| Sorter::new(&instance.disk)).collect(),
+        share: instance.sort_memory.share(),
         types: PhantomData,
     };
     rows(&mut loader)?;
     let TableLoader { rows, entries, .. } = loader;
     let count = rows.finish()?;
-    for ((index, spec), mut entries) in record.indexes.iter().zip(specs).zip(entries) {
-        entries.sort_unstable();
-        let same_key = |pair: &[Pending]| pair[0].0[..pair[0].2] == pair[1].0[..pair[1].2];
-        if spec.unique && entries.windows(2).any(same_key) {
-            return Err(Error::DuplicateKey);
-        }
+    for (index, mut entries) in record.indexes.iter().zip(entries) {
         let tree = TableIndex::new(Tree::open(space, index.id, index.root), IndexKind::Entries);
         let mut loader = tree.loader(&access)?;
-        for (entry, covered, _) in &entries {
-            loader.push(entry, covered)?;
-        }
+        entries.drain(&mut |entry, _, covered| loader.push(entry, covered))?;
         loader.finish()?;
     }
     Ok(count)

@@ -29,6 +29,7 @@ use crate::schema::catalog::{Catalog, NextIds};
 use crate::schema::handle::TableHandle;
 use crate::schema::info::TableInfo;
 use crate::schema::versions::Schema;
+use crate::sort::Memory;
 use crate::{Error, Result};
 
 /// An open database: its parts, and what they have in common.
@@ -57,6 +58,8 @@ pub(crate) struct Instance {
     pub strangers: Vec<String>,
     /// Held during a compaction.
     pub compacting: Mutex<()>,
+    /// In which loads collect what they sort.
+    pub sort_memory: Memory,
     pub scan_hints: AtomicBool,
     /// For the rates of the monitor, and of the listing of the pool's statistics.
     pub status_since: Mutex<Previous>,
@@ -101,6 +104,7 @@ impl Instance {
             txns,
             ddl: Mutex::new(next),
             schema: Spread::new(|| RwLock::new(Local::default())),
+            sort_memory: Memory::default(),
             compacting: Mutex::default(),
             strangers,
             closed: AtomicBool::new(false),

@@ -3,26 +3,31 @@
 //! For empty tables that no other transaction can reach: the target of a copy. A load that fails,
 //! or that a crash cuts short, leaves the table empty ([`Filling`]).
 //!
-//! Rows go straight into their index as long as their keys ascend. What does not ascend, and the
-//! entries of the other indexes, is collected and sorted; the first such batch fills its index from
-//! the start, later ones are inserted. Uniqueness is checked within a batch by comparing
-//! neighbours, between batches by a search in the index.
+//! 1. Rows go straight into their index as long as their keys ascend, but the first 100 wait until
+//!    it is seen whether they do.
+//! 2. What does not ascend, and the entries of the other indexes, goes through a sorter (`sort`),
+//!    whose runs are on disk if they do not fit into memory.
+//! 3. [`RawLoad::finish`] fills each index with what was sorted, from the start. Only rows behind
+//!    those that went straight into the index are inserted.
+//! 4. Uniqueness is checked by comparing neighbours, and by a search in the index where rows are
+//!    inserted.
 //!
-//! Nothing is visible before [`RawLoad::finish`].
+//! So the time of a load is in proportion to the entries, however much larger than the cache an
+//! index becomes. Nothing is visible before [`RawLoad::finish`].
 //!
 //! A table can be made anew, too ([`RawLoad::anew`]): the load fills one that no catalog has, which
 //! takes the place of the other when [`RawDatabase::replace_by`] says so.
 //!
 //! [`Filling`]: crate::schema::filling::Filling
 
-use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_pool::AccessKind;
-use holdfast_txn::{NewValue, SuspendedLoader, TableIndex, TxnOptions};
+use holdfast_txn::{NewValue, TableIndex, TxnOptions};
 
+use super::index_load::IndexLoad;
 use super::marks::Marks;
 use super::{MARKS, RawDatabase, RawTable};
 use crate::ddl::replace::{self, Anew};
@@ -30,87 +35,8 @@ use crate::instance::Instance;
 use crate::schema::filling::Filling;
 use crate::schema::store;
 use crate::schema::table_file::{TableFile, Visit};
+use crate::sort::Share;
 use crate::{Error, Result};
-
-/// Bytes of entries that are collected for all indexes together before they are sorted.
-const COLLECT_BYTES: usize = 64 << 20;
-/// What an entry costs beside its bytes.
-const ENTRY_COST: usize = size_of::<Entry>();
-
-/// An entry that was collected: where its bytes begin, and how long its parts are.
-#[derive(Clone, Copy)]
-struct Entry {
-    at: usize,
-    key: u32,
-    /// The first so many bytes of the key have to be unique.
-    prefix: u32,
-    value: u32,
-    /// So much of the value is its head.
-    head: u32,
-}
-
-/// Entries in the order in which they came.
-#[derive(Default)]
-struct Collected {
-    bytes: Vec<u8>,
-    entries: Vec<Entry>,
-}
-
-impl Collected {
-    fn push(&mut self, key: &[u8], prefix: usize, value: NewValue<'_>) -> Result<()> {
-        let len = |n: usize| u32::try_from(n).map_err(|_| Error::invalid("an entry of 4 GB"));
-        let entry = Entry {
-            at: self.bytes.len(),
-            key: len(key.len())?,
-            prefix: len(prefix)?,
-            value: len(value.bytes().len())?,
-            head: len(value.head())?,
-        };
-        self.bytes.extend_from_slice(key);
-        self.bytes.extend_from_slice(value.bytes());
-        self.entries.push(entry);
-        Ok(())
-    }
-
-    fn cost(&self) -> usize {
-        self.bytes.len() + self.entries.len() * ENTRY_COST
-    }
-
-    fn key(&self, entry: Entry) -> &[u8] {
-        &self.bytes[entry.at..entry.at + entry.key as usize]
-    }
-
-    fn value(&self, entry: Entry) -> NewValue<'_> {
-        let at = entry.at + entry.key as usize;
-        NewValue::with_head(&self.bytes[at..at + entry.value as usize], entry.head as usize)
-    }
-
-    fn sort(&mut self) {
-        let mut entries = std::mem::take(&mut self.entries);
-        entries.sort_unstable_by(|a, b| self.key(*a).cmp(self.key(*b)));
-        self.entries = entries;
-    }
-
-    /// The first entry, in sorted order, that equals the one before in what has to be unique.
-    fn duplicate(&self) -> Option<Entry> {
-        let same = |pair: &&[Entry]| {
-            let unique = pair[1].prefix as usize;
-            self.key(pair[0]).get(..unique) == self.key(pair[1]).get(..unique)
-        };
-        self.entries.windows(2).find(same).map(|pair| pair[1])
-    }
-}
-
-/// One index that is being filled.
-struct IndexLoad {
-    index: Arc<TableIndex>,
-    /// Gone when the tree is attached; what comes then is inserted.
-    loader: Option<SuspendedLoader>,
-    /// The last key that went into the loader; `None` if none did.
-    last: Option<Vec<u8>>,
-    collected: Collected,
-    rows: u64,
-}
 
 /// An entry that must not be there a second time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -134,7 +60,8 @@ pub struct RawLoad {
     _building: Visit,
     /// Until the table is complete; `None` if the indexes belong to a table that has its rows.
     filling: Option<Filling>,
-    /// [`COLLECT_BYTES`]; tests have less.
+    share: Share,
+    /// Bytes of entries that are collected even if the share is more: tests have less.
     collect_bytes: usize,
     duplicate: Option<Duplicate>,
     /// If it fills a table that is to take the place of another one.
@@ -186,16 +113,24 @@ impl RawLoad {
         let building = file.build();
         let (instance, file) = (Arc::clone(instance), Arc::clone(file));
         let access = instance.pool().access(AccessKind::Point);
-        let begin = |index: &Arc<TableIndex>| {
-            let loader = Some(index.loader(&access)?.suspend());
-            Ok(IndexLoad { index: Arc::clone(index), loader, last: None, collected: Collected::default(), rows: 0 })
-        };
-        let loads = indexes.iter().map(begin).collect::<Result<Vec<_>>>()?;
+        let begin = |(no, index)| IndexLoad::new(index, has_rows && no == 0, &instance, &access);
+        let loads = indexes.iter().enumerate().map(begin).collect::<Result<Vec<_>>>()?;
         drop(access);
         // They are known to be empty.
         let filling = if has_rows { Some(Filling::begin(&file, indexes.to_vec())?) } else { None };
-        let (indexes, collect_bytes, duplicate) = (loads, COLLECT_BYTES, None);
-        Ok(RawLoad { instance, indexes, file, _building: building, filling, collect_bytes, duplicate, anew: None })
+        let (share, collect_bytes) = (instance.sort_memory.share(), usize::MAX);
+        let load = RawLoad {
+            instance,
+            indexes: loads,
+            file,
+            _building: building,
+            filling,
+            share,
+            collect_bytes,
+            duplicate: None,
+            anew: None,
+        };
+        Ok(load)
     }
 
     /// Takes an entry of index `index`. The first `prefix` bytes of its key have to be unique, or
@@ -209,24 +144,12 @@ impl RawLoad {
         let value = value.into();
         let no = index as usize;
         let load = self.indexes.get_mut(no).ok_or_else(|| Error::invalid(format!("there is no index {index}")))?;
-        let order = load.last.as_deref().map_or(Ordering::Greater, |last| key.cmp(last));
-        if order == Ordering::Equal {
-            self.duplicate = Some(Duplicate { index, key: key.to_vec(), value: value.bytes().to_vec() });
-            return Err(Error::DuplicateKey);
-        }
-        if self.filling.is_some()
-            && no == 0
-            && order == Ordering::Greater
-            && load.loader.is_some()
-            && load.collected.entries.is_empty()
-        {
-            return load.append(&self.instance, key, value);
-        }
-        load.collected.push(key, prefix, value)?;
-        if self.indexes.iter().map(|i| i.collected.cost()).sum::<usize>() < self.collect_bytes {
+        let pushed = load.push(&self.instance, key, prefix, value);
+        self.note_duplicate(no, pushed)?;
+        if self.indexes.iter().map(IndexLoad::cost).sum::<usize>() < self.share.bytes().min(self.collect_bytes) {
             return Ok(());
         }
-        self.empty_all()
+        (0..self.indexes.len()).try_for_each(|no| self.spill(no))
     }
 
     /// Sorts what is left into the indexes. The table is complete then. Its rows belong to no
@@ -235,7 +158,7 @@ impl RawLoad {
     /// # Errors
     /// As [`RawLoad::push`].
     pub fn finish(&mut self) -> Result<()> {
-        self.empty_all()?;
+        (0..self.indexes.len()).try_for_each(|no| self.fill(no))?;
         self.attach_all()?;
         store::begin_now(&self.instance.txns, self.file.lifetime, self.indexes.iter().map(|load| &load.index));
         if let Some(filling) = &self.filling {
@@ -263,25 +186,34 @@ impl RawLoad {
     /// Those of reading and writing pages.
     pub fn row(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let Some(rows) = self.indexes.first_mut() else { return Ok(false) };
+        match rows.fill(&self.instance) {
+            // The row that was there first is found below.
+            Ok(()) | Err(Error::DuplicateKey) => {}
+            Err(error) => return Err(error),
+        }
         rows.attach(&self.instance)?;
         let mut txn = self.instance.begin(TxnOptions::snapshot());
         txn.take_snapshot();
         txn.get(&rows.index, key, value)
     }
 
-    fn empty_all(&mut self) -> Result<()> {
-        for (no, load) in self.indexes.iter_mut().enumerate() {
-            let mut second = None;
-            if let Err(error) = load.empty(&self.instance, &mut second) {
-                if let (Error::DuplicateKey, Some(entry)) = (&error, second) {
-                    let (key, value) =
-                        (load.collected.key(entry).to_vec(), load.collected.value(entry).bytes().to_vec());
-                    self.duplicate = Some(Duplicate { index: no as u32, key, value });
-                }
-                return Err(error);
-            }
+    /// Frees the memory of what was collected for an index.
+    fn spill(&mut self, no: usize) -> Result<()> {
+        let spilled = self.indexes[no].spill(&self.instance);
+        self.note_duplicate(no, spilled)
+    }
+
+    /// Moves what was collected, and all runs, into an index.
+    fn fill(&mut self, no: usize) -> Result<()> {
+        let filled = self.indexes[no].fill(&self.instance);
+        self.note_duplicate(no, filled)
+    }
+
+    fn note_duplicate(&mut self, no: usize, result: Result<()>) -> Result<()> {
+        if let (Err(Error::DuplicateKey), Some((key, value))) = (&result, self.indexes[no].take_duplicate()) {
+            self.duplicate = Some(Duplicate { index: no as u32, key, value });
         }
-        Ok(())
+        result
     }
 }
 
@@ -332,64 +264,6 @@ impl Drop for RawLoad {
     }
 }
 
-impl IndexLoad {
-    /// Appends an entry whose key is greater than all before.
-    fn append(&mut self, instance: &Instance, key: &[u8], value: NewValue<'_>) -> Result<()> {
-        let access = instance.pool().access(AccessKind::Point);
-        let Some(suspended) = self.loader.take() else { return Err(Error::invalid("the index is complete already")) };
-        let mut loader = self.index.resume_load(suspended, &access);
-        let pushed = loader.push(key, value);
-        self.loader = Some(loader.suspend());
-        pushed?;
-        self.rows += 1;
-        let last = self.last.get_or_insert_default();
-        last.clear();
-        last.extend_from_slice(key);
-        Ok(())
-    }
-
-    /// Completes the tree, if that was not done before.
-    fn attach(&mut self, instance: &Instance) -> Result<()> {
-        let Some(suspended) = self.loader.take() else { return Ok(()) };
-        let access = instance.pool().access(AccessKind::Point);
-        self.index.resume_load(suspended, &access).finish().map(drop)
-    }
-
-    /// Moves what was collected into the index. `second`: the entry that was there already.
-    fn empty(&mut self, instance: &Instance, second: &mut Option<Entry>) -> Result<()> {
-        if self.collected.entries.is_empty() {
-            return Ok(());
-        }
-        self.collected.sort();
-        *second = self.collected.duplicate();
-        if second.is_some() {
-            return Err(Error::DuplicateKey);
-        }
-        let access = instance.pool().access(AccessKind::Point);
-        let collected = &self.collected;
-        let mut loader = self.loader.take().map(|suspended| self.index.resume_load(suspended, &access));
-        if let Some(mut loader) = loader.take_if(|_| self.last.is_none()) {
-            for &entry in &collected.entries {
-                loader.push(collected.key(entry), collected.value(entry))?;
-            }
-            loader.finish()?;
-        } else {
-            if let Some(loader) = loader {
-                loader.finish()?;
-            }
-            for &entry in &collected.entries {
-                *second = Some(entry);
-                let (key, value) = (collected.key(entry), collected.value(entry));
-                self.index.load_entry(key, entry.prefix as usize, value, &access)?;
-            }
-        }
-        self.rows += collected.entries.len() as u64;
-        self.index.set_rows(self.rows);
-        self.collected = Collected::default();
-        Ok(())
-    }
-}
-
 impl fmt::Debug for RawLoad {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RawLoad").field("indexes", &self.indexes.len()).finish_non_exhaustive()
@@ -401,7 +275,9 @@ mod tests {
     use std::collections::BTreeMap;
     use std::ops::Bound;
 
-    use holdfast_testkit::CrashDisk;
+    use holdfast_io::Disk as _;
+    use holdfast_metrics::Counter;
+    use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp};
 
     use super::*;
     use crate::raw::{Lifetime, RawDatabase, RawOptions, RawRead};
@@ -426,6 +302,8 @@ mod tests {
             load.push(0, &[i], 1, &[i; 50]).unwrap();
             load.push(1, &[100 - i, i], 1, &[1]).unwrap();
         }
+        load.fill(1).unwrap();
+        load.indexes[1].attach(&load.instance).unwrap();
         (database, load)
     }
 
@@ -495,15 +373,37 @@ mod tests {
     #[test]
     fn what_was_loaded_in_any_order_is_there() {
         for step in [1, 1009, 1999] {
-            for collect_bytes in [0, 5_000, COLLECT_BYTES] {
+            for collect_bytes in [0, 5_000, usize::MAX] {
                 load_in_steps(2_000 + step % 2, step, collect_bytes);
             }
         }
     }
 
     #[test]
+    fn an_index_larger_than_the_cache_is_written_once() {
+        let cache = Database::builder().page_size(4096).cache_size_bytes(5 << 20).log_capacity_bytes(256 << 20);
+        let disk = Arc::new(holdfast_io::MemoryDisk::new());
+        let database = RawDatabase::new(cache.disk(disk).create("test").unwrap());
+        let table = table(&database);
+        let mut load = RawLoad::new(&table).unwrap();
+        load.collect_bytes = 1 << 20;
+        let (n, step) = (50_000u64, 7_919);
+        for i in 0..n {
+            load.push(0, &i.to_be_bytes(), 8, b"").unwrap();
+            load.push(1, &[&(i * step % n).to_be_bytes()[..], &[7; 250]].concat(), 8, b"").unwrap();
+        }
+        load.finish().unwrap();
+        database.database().checkpoint().unwrap();
+        let pages = database.database().verify(&VerifyOptions::new(), &mut |_| {}).unwrap().pages;
+        let written = database.database().metrics_snapshot().get(Counter::PagesWritten);
+        assert!(pages * 4096 > 12 << 20, "{pages} pages");
+        // A page of the table's middle may be written while more is appended to it.
+        assert!(written < pages + pages / 10, "{written} writes of {pages} pages");
+    }
+
+    #[test]
     fn what_is_there_twice_is_refused_within_a_batch_and_between_batches() {
-        for collect_bytes in [0, 200, COLLECT_BYTES] {
+        for collect_bytes in [0, 200, usize::MAX] {
             let database = database();
             let table = table(&database);
             let mut load = RawLoad::new(&table).unwrap();
@@ -571,6 +471,24 @@ mod tests {
         database.database().checkpoint().unwrap();
         let database = RawDatabase::new(builder(&disk.reboot(0)).open("test").unwrap());
         assert_eq!(read(&database, &database.open_table("t").unwrap(), 0).len(), 100);
+    }
+
+    #[test]
+    fn a_disk_without_room_to_sort_ends_the_load_and_nothing_else() {
+        let disk = FaultDisk::new(Arc::new(CrashDisk::new()));
+        let builder = Database::builder().page_size(4096).disk(Arc::new(disk.clone()));
+        let database = RawDatabase::new(builder.create("test").unwrap());
+        let mut load = RawLoad::new(&table(&database)).unwrap();
+        load.collect_bytes = 1_000;
+        disk.schedule(Fault::nth(FaultOp::Write, 3).kind(FaultKind::Enospc).on("sort.000000"));
+        let pushed = (0..200u8).try_for_each(|i| load.push(1, &[i.reverse_bits(), i], 2, &[1; 50]));
+        assert!(matches!(pushed, Err(Error::DiskFull { .. })), "{pushed:?}");
+        drop(load);
+        assert_eq!(disk.fired(), 1);
+        assert!(!disk.list().unwrap().iter().any(|name| name.starts_with("sort")));
+        assert_empty(&database);
+        insert(&database);
+        assert_clean(&database);
     }
 
     #[test]

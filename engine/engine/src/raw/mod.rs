@@ -15,6 +15,7 @@
 //! change of the head alone does not write the rest again.
 
 mod alter;
+mod index_load;
 mod load;
 mod marks;
 mod table;

@@ -347,15 +347,15 @@ impl Definer {
         let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: true };
         let mut txn = raw.begin(&options)?;
         let rows = RawRows::open(raw, name, 0, &[])?.all(&mut txn)?;
-        let mut seen = Vec::new();
+        let (mut seen, mut pushed) = (Vec::new(), Ok(()));
         for (key, value) in &rows {
             for (no, subject) in (0..).zip(subjects) {
                 let (entry, unique) = subject.entry(*key, value);
-                alter.push(no, &entry, unique, ENTRY)?;
+                pushed = pushed.and_then(|()| alter.push(no, &entry, unique, ENTRY));
                 seen.push((no, entry[..unique].to_vec()));
             }
         }
-        let finished = alter.finish();
+        let finished = pushed.and_then(|()| alter.finish());
         let count = seen.len();
         seen.sort();
         seen.dedup();
@@ -363,6 +363,7 @@ impl Definer {
             Ok(()) => Ok(true),
             Err(Error::DuplicateKey) => {
                 ensure!(seen.len() < count, "an index that is being added has a duplicate that no two rows give");
+                ensure!(alter.duplicate().is_some(), "a duplicate is not named");
                 self.life.coverage.count("definitions: duplicate in a new index");
                 Ok(false)
             }

@@ -103,7 +103,7 @@ pub fn many(seeds: std::ops::Range<u64>, jobs: usize, limits: &Limits) -> anyhow
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 44] = [
+const PLANTS: [(&str, u64); 45] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
@@ -140,6 +140,7 @@ const PLANTS: [(&str, u64); 44] = [
     ("redo-repeats-changes", 1_000),
     ("redo-stops-at-damage", 1_000),
     ("rollback-skips-a-record", 300),
+    ("runs-end-early", 300),
     ("snapshot-taken-anew", 300),
     ("stale-page-believed", 300),
     ("uncommitted-seen", 300),

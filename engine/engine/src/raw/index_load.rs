@@ -1,0 +1,139 @@
+//! One index that is being filled by a load; see [`RawLoad`](super::RawLoad) for the rules.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use holdfast_pool::{Access, AccessKind};
+use holdfast_txn::{NewValue, SuspendedLoader, TableIndex};
+
+use crate::instance::Instance;
+use crate::sort::Sorter;
+use crate::{Error, Result};
+
+/// Rows that are looked at, to see whether they come in the order of their keys.
+pub(super) const LOOK_AT: usize = if cfg!(sim) { 5 } else { 100 };
+
+/// One index that is being filled.
+pub(super) struct IndexLoad {
+    pub(super) index: Arc<TableIndex>,
+    /// Gone when the tree is attached; what comes then is inserted.
+    loader: Option<SuspendedLoader>,
+    /// Entries that went into the loader.
+    loaded: u64,
+    /// True while rows come in the order of their keys; always false for entries.
+    ascends: bool,
+    /// The last key of those that came in order.
+    last: Option<Vec<u8>>,
+    sorter: Sorter,
+}
+
+impl IndexLoad {
+    /// Begins to fill `index`, which is empty. `ascends`: with rows, which may come in order.
+    pub(super) fn new(
+        index: &Arc<TableIndex>,
+        ascends: bool,
+        instance: &Instance,
+        access: &Access<'_>,
+    ) -> Result<IndexLoad> {
+        let (index, loader) = (Arc::clone(index), Some(index.loader(access)?.suspend()));
+        Ok(IndexLoad { index, loader, loaded: 0, ascends, last: None, sorter: Sorter::new(&instance.disk) })
+    }
+
+    /// Takes an entry; see [`RawLoad::push`](super::RawLoad::push).
+    pub(super) fn push(&mut self, instance: &Instance, key: &[u8], prefix: usize, value: NewValue<'_>) -> Result<()> {
+        let order = self.last.as_deref().map_or(Ordering::Greater, |last| key.cmp(last));
+        if order == Ordering::Equal {
+            self.sorter.note_duplicate(Some((key.to_vec(), value.bytes().to_vec())));
+            return Err(Error::DuplicateKey);
+        }
+        self.ascends &= order == Ordering::Greater;
+        if self.ascends {
+            self.remember(key);
+            if self.loaded > 0 {
+                return self.append(instance, key, value);
+            }
+        }
+        self.sorter.push(key, prefix, value)?;
+        if self.ascends && self.sorter.collected() == LOOK_AT { self.fill(instance) } else { Ok(()) }
+    }
+
+    /// Bytes of memory that its entries take.
+    pub(super) fn cost(&self) -> usize {
+        self.sorter.cost()
+    }
+
+    /// Frees the memory of what was collected.
+    pub(super) fn spill(&mut self, instance: &Instance) -> Result<()> {
+        if self.ascends { self.fill(instance) } else { self.sorter.spill() }
+    }
+
+    /// The key and the value of the entry that came second, after [`Error::DuplicateKey`].
+    pub(super) fn take_duplicate(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.sorter.take_duplicate()
+    }
+
+    fn remember(&mut self, key: &[u8]) {
+        let last = self.last.get_or_insert_default();
+        last.clear();
+        last.extend_from_slice(key);
+    }
+
+    /// Appends an entry whose key is greater than all before.
+    fn append(&mut self, instance: &Instance, key: &[u8], value: NewValue<'_>) -> Result<()> {
+        let access = instance.pool().access(AccessKind::Point);
+        let Some(suspended) = self.loader.take() else {
+            return Err(Error::invalid("the index is complete already"));
+        };
+        let mut loader = self.index.resume_load(suspended, &access);
+        let pushed = loader.push(key, value);
+        self.loader = Some(loader.suspend());
+        pushed?;
+        self.loaded += 1;
+        Ok(())
+    }
+
+    /// Completes the tree, if that was not done before.
+    pub(super) fn attach(&mut self, instance: &Instance) -> Result<()> {
+        let Some(suspended) = self.loader.take() else { return Ok(()) };
+        let access = instance.pool().access(AccessKind::Point);
+        self.index.resume_load(suspended, &access).finish().map(drop)
+    }
+
+    /// Moves what was collected, and all runs, into the index: to its end if nothing is in it, or
+    /// if all ascends.
+    pub(super) fn fill(&mut self, instance: &Instance) -> Result<()> {
+        if self.sorter.is_empty() {
+            return Ok(());
+        }
+        if self.loaded > 0 && !self.ascends {
+            return self.insert(instance);
+        }
+        let Some(suspended) = self.loader.take() else { return self.insert(instance) };
+        let access = instance.pool().access(AccessKind::Point);
+        let mut loader = self.index.resume_load(suspended, &access);
+        let loaded = &mut self.loaded;
+        let filled = self.sorter.drain(&mut |key, _, value| {
+            *loaded += 1;
+            loader.push(key, value)
+        });
+        self.loader = Some(loader.suspend());
+        filled
+    }
+
+    /// Inserts what was collected, and all runs, between the rows that are there.
+    fn insert(&mut self, instance: &Instance) -> Result<()> {
+        self.attach(instance)?;
+        let access = instance.pool().access(AccessKind::Point);
+        let (index, rows, mut second) = (&self.index, &mut self.loaded, None);
+        let inserted = self.sorter.drain(&mut |key, prefix, value| {
+            index.load_entry(key, prefix, value, &access).inspect_err(|_| {
+                second = Some((key.to_vec(), value.bytes().to_vec()));
+            })?;
+            *rows += 1;
+            Ok(())
+        });
+        self.sorter.note_duplicate(second);
+        self.index.set_rows(self.loaded);
+        inserted
+    }
+}

@@ -1,0 +1,278 @@
+//! Sorts the entries of an index that is being filled, more than fit into memory: the external
+//! merge sort of Knuth, The Art of Computer Programming 3, 5.4.
+//!
+//! 1. [`Sorter::push`] collects entries in memory. The caller compares [`Sorter::cost`] with its
+//!    share of the [`Memory`] for that.
+//! 2. [`Sorter::spill`] sorts them and appends them to a file, as a *run*.
+//! 3. If there are [`RUNS_MAX`] runs, a spill merges them into one, in another file.
+//! 4. [`Sorter::drain`] merges the runs and gives out all entries in ascending order. What never
+//!    spilled never leaves memory.
+//!
+//! The file has no name: it is removed from the directory as soon as it is open, so that a crash
+//! leaves none of its bytes. It is never synced.
+//!
+//! Memory: what the caller lets collect; for a merge a block of each run, so [`RUNS_MAX`] times
+//! [`run::BLOCK_BYTES`] and the longest keys. Time and bytes moved are in proportion to the
+//! entries, times the logarithm, to the base of [`RUNS_MAX`], of the number of runs.
+
+mod collected;
+mod memory;
+mod merge;
+mod run;
+
+use std::io;
+use std::sync::Arc;
+
+use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
+use holdfast_txn::NewValue;
+
+use self::collected::Collected;
+pub(crate) use self::collected::Sink;
+pub(crate) use self::memory::{Memory, Share};
+use self::merge::Merge;
+use self::run::{Run, RunWriter};
+use crate::{Error, Result};
+
+/// Runs that are merged at once.
+const RUNS_MAX: usize = if cfg!(sim) { 4 } else { 384 };
+
+/// See the module's description.
+pub(crate) struct Sorter {
+    disk: Arc<dyn Disk>,
+    collected: Collected,
+    runs: Vec<Run>,
+    /// Where the runs are, and how much of it they take.
+    file: Option<(Arc<dyn File>, u64)>,
+    /// The key and the value of the entry that was there already.
+    duplicate: Option<(Vec<u8>, Vec<u8>)>,
+}
+
+impl Sorter {
+    /// Nothing is on `disk` before the first spill.
+    pub(crate) fn new(disk: &Arc<dyn Disk>) -> Sorter {
+        let disk = Arc::clone(disk);
+        Sorter { disk, collected: Collected::default(), runs: Vec::new(), file: None, duplicate: None }
+    }
+
+    /// Takes an entry. The first `prefix` bytes of its key have to be unique, or all of it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a key or a value of 4 GB.
+    pub(crate) fn push(&mut self, key: &[u8], prefix: usize, value: NewValue<'_>) -> Result<()> {
+        self.collected.push(key, prefix, value)
+    }
+
+    /// Bytes of memory that the entries take.
+    pub(crate) fn cost(&self) -> usize {
+        self.collected.cost()
+    }
+
+    /// Entries in memory.
+    pub(crate) fn collected(&self) -> usize {
+        self.collected.len()
+    }
+
+    /// True if there is no entry, neither in memory nor on the disk.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.collected.len() == 0
+    }
+
+    /// Moves what is in memory to the disk, sorted.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`] if two of these entries are the same in what has to be unique;
+    /// [`Error::DiskFull`], [`Error::Io`].
+    pub(crate) fn spill(&mut self) -> Result<()> {
+        if self.collected.len() == 0 {
+            return Ok(());
+        }
+        self.sort()?;
+        if self.runs.len() >= RUNS_MAX {
+            self.merge_runs()?;
+        }
+        if self.file.is_none() {
+            self.file = Some((scratch(&*self.disk)?, 0));
+        }
+        let Some((file, end)) = &mut self.file else { return Ok(()) };
+        let mut writer = RunWriter::new(file, end);
+        self.collected.for_each(&mut |key, prefix, value| writer.push(key, prefix, value))?;
+        self.runs.push(writer.finish()?);
+        self.collected = Collected::default();
+        Ok(())
+    }
+
+    /// Gives all entries to `each`, in ascending order, and forgets them.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`] if two entries are the same in what has to be unique;
+    /// [`Error::DamagedFile`] if the disk does not give back what was written;
+    /// [`Error::DiskFull`], [`Error::Io`]; those of `each`.
+    pub(crate) fn drain(&mut self, each: &mut Sink<'_>) -> Result<()> {
+        if self.runs.is_empty() {
+            self.sort()?;
+            self.collected.for_each(each)?;
+            self.collected = Collected::default();
+            return Ok(());
+        }
+        self.spill()?;
+        let (runs, file) = (std::mem::take(&mut self.runs), self.file.take());
+        let Some((file, _)) = file else { return Ok(()) };
+        let mut merge = Merge::new(&*file, &runs)?;
+        let result = merge.run(each);
+        self.duplicate = merge.into_duplicate();
+        result
+    }
+
+    /// The key and the value of the entry that came second, after [`Error::DuplicateKey`].
+    pub(crate) fn take_duplicate(&mut self) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.duplicate.take()
+    }
+
+    /// Says which entry `each` of [`Sorter::drain`] has refused, if it has.
+    pub(crate) fn note_duplicate(&mut self, refused: Option<(Vec<u8>, Vec<u8>)>) {
+        self.duplicate = self.duplicate.take().or(refused);
+    }
+
+    fn sort(&mut self) -> Result<()> {
+        self.collected.sort();
+        self.duplicate = self.collected.duplicate();
+        if self.duplicate.is_some() { Err(Error::DuplicateKey) } else { Ok(()) }
+    }
+
+    fn merge_runs(&mut self) -> Result<()> {
+        let Some((file, _)) = &self.file else { return Ok(()) };
+        let (merged, mut end) = (scratch(&*self.disk)?, 0);
+        let mut writer = RunWriter::new(&merged, &mut end);
+        let mut merge = Merge::new(&**file, &self.runs)?;
+        let result = merge.run(&mut |key, prefix, value| writer.push(key, prefix, value));
+        self.duplicate = merge.into_duplicate();
+        result?;
+        self.runs = vec![writer.finish()?];
+        self.file = Some((merged, end));
+        Ok(())
+    }
+}
+
+/// An empty file without a name. Another program's file is never touched.
+fn scratch(disk: &dyn Disk) -> Result<Arc<dyn File>> {
+    let options = OpenOptions::new(FileKind::Scratch).create(Create::New);
+    for n in 0u32.. {
+        let name = format!("sort.{n:06}");
+        match disk.open(&name, options) {
+            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                disk.remove(&name)?;
+                return Ok(file);
+            }
+        }
+    }
+    Err(Error::invalid("every name of a file to sort in is taken"))
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_io::MemoryDisk;
+    use holdfast_testkit::SplitMix64;
+
+    use super::*;
+
+    type Entry = (Vec<u8>, usize, Vec<u8>, usize);
+
+    fn entries(n: u64, seed: u64) -> Vec<Entry> {
+        let mut rng = SplitMix64::new(seed);
+        let entry = |no: u64| {
+            let len = if rng.below(50) == 0 { 20_000 } else { rng.below(40) } as usize;
+            let mut key = rng.next_u64().to_be_bytes()[..1 + rng.below(7) as usize].to_vec();
+            key.extend_from_slice(&no.to_be_bytes());
+            (key.clone(), key.len(), vec![no as u8; len], rng.below(10) as usize)
+        };
+        (0..n).map(entry).collect()
+    }
+
+    fn push(sorter: &mut Sorter, (key, prefix, value, head): &Entry) {
+        sorter.push(key, *prefix, NewValue::with_head(value, *head)).unwrap();
+    }
+
+    fn drained(sorter: &mut Sorter) -> Result<Vec<Entry>> {
+        let mut out = Vec::new();
+        sorter.drain(&mut |key, prefix, value| {
+            out.push((key.to_vec(), prefix, value.bytes().to_vec(), value.head()));
+            Ok(())
+        })?;
+        Ok(out)
+    }
+
+    #[test]
+    fn entries_come_out_in_order_however_often_they_spill() {
+        // More runs than are merged at once, too.
+        for (n, spill_after) in [(0, 1), (1, 1), (500, 1_000), (3_000, 100), (RUNS_MAX as u64 * 5 / 2, 1)] {
+            let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+            let mut sorter = Sorter::new(&disk);
+            let mut expected = entries(n, n);
+            for entry in &expected {
+                push(&mut sorter, entry);
+                if sorter.collected() == spill_after {
+                    sorter.spill().unwrap();
+                }
+            }
+            assert_eq!(disk.list().unwrap(), Vec::<String>::new(), "{n}");
+            for entry in &mut expected {
+                entry.3 = entry.3.min(entry.2.len());
+            }
+            expected.sort();
+            assert!(drained(&mut sorter).unwrap() == expected, "{n} entries");
+            assert_eq!(drained(&mut sorter).unwrap(), Vec::new());
+        }
+    }
+
+    #[test]
+    fn an_entry_that_is_there_is_found_in_memory_in_runs_and_among_them() {
+        for spill_after in [usize::MAX, 60, 7, 1] {
+            let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+            let mut sorter = Sorter::new(&disk);
+            let push_all = |sorter: &mut Sorter| {
+                for (n, k) in (0..100u8).chain([40]).enumerate() {
+                    sorter.push(&[k, n as u8], 1, NewValue::from(&[n as u8][..]))?;
+                    if sorter.collected() == spill_after {
+                        sorter.spill()?;
+                    }
+                }
+                drained(sorter).map(drop)
+            };
+            let result = push_all(&mut sorter);
+            assert!(matches!(result, Err(Error::DuplicateKey)), "{result:?}");
+            assert_eq!(sorter.take_duplicate(), Some((vec![40, 100], vec![100])), "{spill_after}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_there_stays() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let theirs = disk.open("sort.000000", OpenOptions::new(FileKind::Meta).create(Create::New)).unwrap();
+        theirs.write_at(0, b"theirs").unwrap();
+        let mut sorter = Sorter::new(&disk);
+        push(&mut sorter, &(vec![1], 1, vec![2], 0));
+        sorter.spill().unwrap();
+        assert_eq!(disk.list().unwrap(), ["sort.000000"]);
+        assert_eq!(theirs.len().unwrap(), 6);
+    }
+
+    #[test]
+    fn bytes_that_the_disk_lost_are_damage() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        for large in [10, 20_000] {
+            let mut sorter = Sorter::new(&disk);
+            push(&mut sorter, &(vec![1], 1, vec![2; large], 0));
+            sorter.spill().unwrap();
+            let (file, end) = sorter.file.as_ref().unwrap();
+            for at in [0, end / 2, end - 1] {
+                let mut byte = [0];
+                file.read_at(at, &mut byte).unwrap();
+                file.write_at(at, &[!byte[0]]).unwrap();
+            }
+            let error = drained(&mut sorter).unwrap_err();
+            assert!(matches!(error, Error::DamagedFile { .. }), "{error}");
+        }
+    }
+}
