@@ -193,6 +193,7 @@ int ha_holdfast::reset()
   copying.load= nullptr;
   writing.duplicate_lock= HF_LOCK_SHARED;
   counting.rows= 0;
+  counting.has_taken= false;
   end_alone();
   mrr.dsmrr_close();
   return 0;

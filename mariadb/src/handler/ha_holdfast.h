@@ -209,6 +209,7 @@ private:
   uint64_t begin_row();
   int undo_row(uint64_t savepoint, int error);
   int note_auto_increment();
+  int note_no_number(bool is_refused);
   int keep_numbers(std::unique_lock<std::mutex> *kept);
   int check_followers(THD *thd);
   int find_links();

@@ -162,6 +162,9 @@ struct Counting
   /* The series of the number that was asked for last. It stays for later statements, whose rows may
      bring their numbers. */
   ulonglong offset= 0, increment= 1;
+  /* The statement has asked for a number: `get_auto_increment` sets it, the end of the statement
+     clears it. */
+  bool has_taken= false;
   /* Why there is no number: `write_row` returns it in place of the server's error, and clears it
      before the next row. */
   int error= 0;

@@ -165,6 +165,8 @@ int ha_holdfast::write_row(const uchar *record)
     {
       if (int failed= note_auto_increment())
         return failed;
+      if (int failed= note_no_number(error != 0))
+        return failed;
     }
   }
   return error;
@@ -369,6 +371,26 @@ int ha_holdfast::note_auto_increment()
   return fail(hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, next, numbers_ahead(next, field->get_max_int_value())));
 }
 
+/* A row whose number is 0 or negative counts as with InnoDB, if its statement has taken no number before or the row
+   is refused: the table counts on from what InnoDB takes for the number behind 0 in the series that was counted in
+   last. If the series has all multiples of its increment, that is its third number. */
+int ha_holdfast::note_no_number(bool is_refused)
+{
+  Field *field= table->next_number_field;
+  if (!field || (counting.has_taken && !is_refused))
+    return 0;
+  longlong number= field->val_int();
+  if (number > 0 || (number < 0 && field->flags & UNSIGNED_FLAG))
+    return 0;
+  ulonglong last= field->get_max_int_value();
+  ulonglong offset= counting.offset > counting.increment ? 0 : counting.offset;
+  ulonglong behind= MY_MIN(last, counting.increment + (offset == counting.increment ? 2 * offset : offset));
+  std::unique_lock<std::mutex> kept;
+  if (int error= keep_numbers(&kept))
+    return error;
+  return fail(hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, behind, numbers_ahead(behind, last)));
+}
+
 void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulonglong wanted, ulonglong *first,
                                      ulonglong *reserved)
 {
@@ -377,6 +399,7 @@ void ha_holdfast::get_auto_increment(ulonglong offset, ulonglong increment, ulon
   ulonglong from= *first;
   *first= ULONGLONG_MAX;
   *reserved= 1;
+  counting.has_taken= true;
   counting.offset= offset;
   counting.increment= increment;
   std::unique_lock<std::mutex> kept;
