@@ -98,7 +98,7 @@ fn warnings(connection: &mut Conn) -> Vec<String> {
 }
 
 /// Text as it is; what is no text with its bytes as digits; what is long by its length and a sum.
-fn shown(value: Option<&Value>) -> String {
+pub fn shown(value: Option<&Value>) -> String {
     match value {
         Some(Value::Bytes(bytes)) => match std::str::from_utf8(bytes) {
             Ok(text) if bytes.len() <= 3000 => masked(text).escape_debug().to_string(),

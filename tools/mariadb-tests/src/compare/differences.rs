@@ -4,7 +4,7 @@ use super::answer::{Answer, Outcome};
 use super::forgotten::Forgotten;
 use super::judge::{Class, judge, without_row_number};
 use super::meaning::Meanings;
-use super::script::{Statement, names};
+use super::script::{Statement, is_read_by_handler, names};
 use super::sessions::{Lock, Side};
 
 /// A difference that is no fault of this engine.
@@ -39,29 +39,11 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if alters && codes[0] != 0 && error_without_row(ours) == error_without_row(theirs) {
         return same("what an ALTER that fails says beside its error");
     }
-    if alters && matches!(codes, [1845 | 1846, 1845 | 1846]) {
-        return same("why a change is not made in place");
+    if let Some(reason) = of_refused_alter(sql, ours, theirs).filter(|_| alters) {
+        return same(reason);
     }
     if without_constraints(ours) == without_constraints(theirs) {
         return same("which of several FOREIGN KEYs that a row breaks is named, and the copy that InnoDB alters");
-    }
-    if codes == [1062, 1062] && sql.starts_with("ALTER TABLE") {
-        return same("which of several keys that are there twice is named");
-    }
-    if alters && codes == [1452, 1062] {
-        return same("a copy looks at unique keys after foreign keys");
-    }
-    if alters && matches!(codes, [1834, 1062] | [1062, 1834]) {
-        return same("a copy says of a key that is there twice in a parent that no row of it can go");
-    }
-    if alters && sql.contains("DROP ") && matches!(codes, [1005 | 1025, 1553] | [1553, 1005 | 1025]) {
-        return same(
-            "a copy says of an index that goes that a FOREIGN KEY cannot be, a change in place that it is needed",
-        );
-    }
-    let converts = |at: usize| CONVERSIONS.contains(&codes[at]) && codes[1 - at] == 1062;
-    if alters && (converts(0) || converts(1)) {
-        return same("whether an ALTER comes first to a value that does not fit or to a key that is there twice");
     }
     if sql.starts_with("CHECK TABLE") && without_values(theirs) == ours.outcome {
         return same("InnoDB computes virtual columns for CHECK TABLE and warns of their values");
@@ -81,6 +63,46 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     }
     if codes == [1005, 1005] && mentions(ours, "FOREIGN KEY") && mentions(theirs, "oreign key") {
         return same("what is said of a FOREIGN KEY that cannot be");
+    }
+    None
+}
+
+/// Whether it is known why an ALTER is refused with different errors.
+fn of_refused_alter(sql: &str, ours: &Answer, theirs: &Answer) -> Option<&'static str> {
+    let codes = [ours.code(), theirs.code()];
+    if codes == [1265, 1265] && mentions(theirs, "Error 1138") && names_another_column(ours, theirs) {
+        return Some(
+            "InnoDB counts no virtual columns before the one that it names when a NULL cannot become NOT NULL",
+        );
+    }
+    if matches!(codes, [1845 | 1846, 1845 | 1846]) {
+        return Some("why a change is not made in place");
+    }
+    if codes == [1062, 1062] {
+        return Some("which of several keys that are there twice is named");
+    }
+    if codes == [1452, 1062] {
+        return Some("a copy looks at unique keys after foreign keys");
+    }
+    if matches!(codes, [1834, 1062] | [1062, 1834]) {
+        return Some("a copy says of a key that is there twice in a parent that no row of it can go");
+    }
+    if sql.contains("DROP ") && matches!(codes, [1005 | 1025, 1553] | [1553, 1005 | 1025]) {
+        return Some(
+            "a copy says of an index that goes that a FOREIGN KEY cannot be, a change in place that it is needed",
+        );
+    }
+    if sql.contains("DROP ") && codes == [1005, 1025] && is_ill_formed(ours) && is_ill_formed(theirs) {
+        return Some(
+            "a copy without the index that a FOREIGN KEY needs is refused at once, with InnoDB when it is renamed",
+        );
+    }
+    if sql.contains("DROP COLUMN") && codes == [1829, 1553] {
+        return Some("a column that goes is needed by a FOREIGN KEY, and so is its index");
+    }
+    let converts = |at: usize| CONVERSIONS.contains(&codes[at]) && codes[1 - at] == 1062;
+    if converts(0) || converts(1) {
+        return Some("whether an ALTER comes first to a value that does not fit or to a key that is there twice");
     }
     None
 }
@@ -139,6 +161,20 @@ fn error_without_row(answer: &Answer) -> Option<(u16, String)> {
     }
 }
 
+/// Whether both errors are the same but for the column that they name.
+fn names_another_column(ours: &Answer, theirs: &Answer) -> bool {
+    let error = |answer: &Answer| {
+        let (_, text) = error_without_row(answer)?;
+        Some(text.rsplit_once("for column '")?.0.to_owned())
+    };
+    error(ours).is_some() && error(ours) == error(theirs)
+}
+
+/// Whether the error says that a FOREIGN KEY is incorrectly formed.
+fn is_ill_formed(answer: &Answer) -> bool {
+    matches!(&answer.outcome, Outcome::Refused(_, text) if text.contains("(errno: 150 "))
+}
+
 /// What was warned of, wherever.
 fn without_row_numbers(answer: &Answer) -> Vec<String> {
     answer.warnings.iter().map(|warning| without_row_number(warning)).collect()
@@ -179,7 +215,10 @@ fn mentions_row(answer: &Answer, word: &str) -> bool {
 }
 
 /// Whether it is known why a read by a HANDLER gives other rows.
-pub fn of_position(statement: &Statement, meanings: &Meanings) -> Option<&'static str> {
+pub fn of_handler(statement: &Statement, meanings: &Meanings) -> Option<&'static str> {
+    if meanings.locks_by_handler(statement) {
+        return Some(LOCKS_BY_HANDLER);
+    }
     let goes_on = statement.sql.starts_with("HANDLER") && !statement.sql.contains('(');
     (goes_on && meanings.handler_stands_beside_changes(statement.session)).then_some(
         "where a HANDLER stands after a search that finds nothing: at the key, with InnoDB at what was the next row",
@@ -218,10 +257,30 @@ pub fn of_definitions(sql: &str) -> Option<&'static str> {
     is_gone.then_some("InnoDB keeps a table by locks of its rows, this engine a parent by its children")
 }
 
+const LOCKS_BY_HANDLER: &str =
+    "HANDLER locks what it reads at SERIALIZABLE; InnoDB lets it lock in tables with partitions only";
+
+/// Whether it is known why only InnoDB lets a statement wait, with whatever consequence.
+pub fn of_waits_there(statement: &Statement, meanings: &Meanings, innodb: &mut Side) -> Option<&'static str> {
+    let session = statement.session;
+    if is_read_by_handler(&statement.sql) && innodb.waits_in_partition(session) {
+        return Some(LOCKS_BY_HANDLER);
+    }
+    let copies =
+        ["INSERT", "REPLACE"].iter().any(|verb| statement.sql.starts_with(verb)) && statement.sql.contains("SELECT");
+    (copies && meanings.reads_uncommitted(session) && innodb.others_have_changes(session))
+        .then_some("READ UNCOMMITTED reads what is committed")
+}
+
 /// Whether it is known why only this engine lets a statement wait.
-pub fn of_waits(session: usize, meanings: &Meanings, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
-    if meanings.others_lock_by_handler(session) {
-        return Some("HANDLER locks what it reads at SERIALIZABLE; InnoDB lets it lock in tables with partitions only");
+pub fn of_waits(
+    statement: &Statement,
+    meanings: &Meanings,
+    [holdfast, innodb]: &mut [Side; 2],
+) -> Option<&'static str> {
+    let session = statement.session;
+    if meanings.others_lock_by_handler(session) || meanings.locks_by_handler(statement) {
+        return Some(LOCKS_BY_HANDLER);
     }
     let locks = holdfast.blocking_locks(session);
     if !locks.is_empty() && locks.iter().all(|lock| is_of_absent_row(lock, [holdfast, innodb])) {
@@ -361,7 +420,7 @@ fn plan(side: &mut Side, sql: &str) -> Vec<[Option<String>; 5]> {
 }
 
 /// What EXPLAIN says of a statement.
-fn explained(side: &mut Side, sql: &str) -> Vec<Vec<String>> {
+pub fn explained(side: &mut Side, sql: &str) -> Vec<Vec<String>> {
     side.look(&format!("USE {}", super::script::schema(side.engine)));
     side.look(&format!("EXPLAIN {sql}")).into_rows()
 }
@@ -487,6 +546,30 @@ mod tests {
         let adds = "ALTER TABLE t ADD UNIQUE KEY k (c), ADD COLUMN d INT";
         assert!(known(adds, &parent, &twice).is_some_and(|known| !known.parts));
         assert!(known("DELETE FROM t", &parent, &twice).is_none());
+    }
+
+    #[test]
+    fn a_column_that_has_a_null_may_be_named_otherwise_by_innodb_alone() {
+        let names = |column| refused(1265, &format!("Data truncated for column '{column}' at row 1"));
+        let mut theirs = names("b");
+        let sql = "ALTER TABLE t MODIFY c INT NOT NULL";
+        assert!(known(sql, &names("c"), &theirs).is_none());
+        theirs.warnings.push("Error 1138: Invalid use of NULL value".into());
+        assert!(known(sql, &names("c"), &theirs).is_some_and(|known| !known.parts));
+        assert!(known("UPDATE t SET c = 1", &names("c"), &theirs).is_none());
+        assert!(known(sql, &refused(1265, "Data truncated"), &theirs).is_none());
+    }
+
+    #[test]
+    fn what_a_foreign_key_needs_may_be_refused_later_and_not_for_another_reason() {
+        let formed = |code| refused(code, "no (errno: 150 \"Foreign key constraint is incorrectly formed\")");
+        let sql = "ALTER TABLE t DROP KEY k, ALGORITHM=COPY";
+        assert!(known(sql, &formed(1005), &formed(1025)).is_some_and(|known| !known.parts));
+        assert!(known(sql, &refused(1005, "no (errno: 28)"), &formed(1025)).is_none());
+        assert!(known("ALTER TABLE t MODIFY c INT", &formed(1005), &formed(1025)).is_none());
+        let [column, index] = [1829, 1553].map(|code| refused(code, "needed in a foreign key constraint"));
+        assert!(known("ALTER TABLE t DROP COLUMN c", &column, &index).is_some_and(|known| !known.parts));
+        assert!(known("ALTER TABLE t DROP KEY k", &column, &index).is_none());
     }
 
     #[test]

@@ -1,13 +1,55 @@
 //! Known differences that follow from what the tables are like: both engines are asked.
 
-use super::answer::{Answer, Outcome};
-use super::differences::Known;
+use mysql::Value;
+
+use super::answer::{Answer, Outcome, shown};
+use super::differences::{Known, explained};
 use super::script::{names, schema};
 use super::sessions::Side;
 
 /// Whether what there is in the tables lets the engines answer differently.
 pub fn of_tables(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
-    of_keys(sql, ours, theirs, &mut sides[1]).or_else(|| of_orphans(sql, ours, theirs, sides))
+    of_keys(sql, ours, theirs, &mut sides[1])
+        .or_else(|| of_orphans(sql, ours, theirs, sides))
+        .or_else(|| of_bits(sql, ours, theirs, sides))
+}
+
+/// A least or greatest BIT, of which the server shows the bytes if its plan has a temporary table,
+/// else the number.
+fn of_bits(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
+    let (Outcome::Rows(ours), Outcome::Rows(theirs)) = (&ours.outcome, &theirs.outcome) else { return None };
+    let alike = ["MIN(", "MAX("].iter().any(|function| sql.contains(function)) && differ_in_bits(ours, theirs);
+    if !alike {
+        return None;
+    }
+    let plans = sides.each_mut().map(|side| explained(side, sql));
+    let has_temporary = |plan: &Vec<Vec<String>>| plan.iter().flatten().any(|it| it.contains("Using temporary"));
+    // The plans for a TEMPORARY table are its session's alone.
+    let are_unseen = plans.iter().all(Vec::is_empty);
+    let reason = "the server shows the bytes of a least BIT if its plan has a temporary table, else the number";
+    (are_unseen || has_temporary(&plans[0]) != has_temporary(&plans[1])).then_some(Known { reason, parts: false })
+}
+
+/// Whether the rows are the same, in whatever order, if bytes are taken for the number that they
+/// make.
+fn differ_in_bits(ours: &[Vec<String>], theirs: &[Vec<String>]) -> bool {
+    let mut left: Vec<_> = theirs.iter().collect();
+    let finds = |row: &Vec<String>| {
+        let alike = |other: &&Vec<String>| {
+            row.len() == other.len()
+                && row.iter().zip(other.iter()).all(|(a, b)| a == b || is_bits(a, b) || is_bits(b, a))
+        };
+        left.iter().position(alike).map(|at| left.swap_remove(at)).is_some()
+    };
+    ours.len() == theirs.len() && ours.iter().all(finds)
+}
+
+/// Whether the bytes of the number are shown so.
+fn is_bits(number: &str, bytes: &str) -> bool {
+    let Ok(number) = number.parse::<u64>() else { return false };
+    let all = number.to_be_bytes();
+    let needed = number.checked_ilog2().map_or(1, |bit| bit as usize / 8 + 1);
+    (needed..=all.len()).any(|count| shown(Some(&Value::Bytes(all[all.len() - count..].to_vec()))) == bytes)
 }
 
 /// A row that is there twice by several keys, of which InnoDB looks at another one first.
@@ -112,6 +154,16 @@ mod tests {
         assert_eq!(without_keys(&warned(&[a])), without_keys(&warned(&[b])));
         assert_ne!(without_keys(&warned(&[a])), without_keys(&warned(&[])));
         assert_ne!(without_keys(&warned(&[a])), without_keys(&warned(&["Warning 1364: no default"])));
+    }
+
+    #[test]
+    fn bytes_are_alike_the_number_that_they_make_and_no_other() {
+        let rows = |values: &[[&str; 2]]| values.iter().map(|row| row.map(String::from).to_vec()).collect::<Vec<_>>();
+        let numbers = rows(&[["a", "0"], ["b", "51"], ["c", "511"]]);
+        assert!(differ_in_bits(&numbers, &rows(&[["b", "3"], ["a", r"\0"], ["c", r"\x01\xff"]])));
+        assert!(!differ_in_bits(&numbers, &rows(&[["b", "4"], ["a", r"\0"], ["c", r"\x01\xff"]])), "another number");
+        assert!(!differ_in_bits(&numbers, &rows(&[["a", "3"], ["b", r"\0"], ["c", r"\x01\xff"]])), "another row");
+        assert!(!differ_in_bits(&numbers, &numbers[..2]), "a row less");
     }
 
     #[test]

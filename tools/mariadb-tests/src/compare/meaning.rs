@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::answer::{Answer, Outcome};
 use super::forgotten::Forgotten;
-use super::script::Statement;
+use super::script::{Statement, is_read_by_handler};
 use super::tokens::tokens;
 
 /// How far a transaction of XA has come.
@@ -44,6 +44,11 @@ const DEFINES: [&str; 6] = ["CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "OP
 const UNREPEATABLE: [&str; 5] = ["NEXTVAL", "SETVAL", "LASTVAL", "SKIP LOCKED", "NOWAIT"];
 
 impl Spoken {
+    /// Whether its transaction goes on behind a statement.
+    fn is_long(&self) -> bool {
+        self.has_begun || self.without_autocommit || self.xa.is_some()
+    }
+
     /// Its transaction has ended.
     fn is_over(&mut self) {
         self.has_begun = false;
@@ -100,8 +105,7 @@ impl Meanings {
         self.has_moved(statement, answer);
         let defines = DEFINES.iter().any(|verb| statement.sql.starts_with(verb));
         let spoken = &mut self.sessions[statement.session];
-        let is_long = spoken.has_begun || spoken.without_autocommit || spoken.xa.is_some();
-        if defines || !is_long {
+        if defines || !spoken.is_long() {
             spoken.is_over();
             return;
         }
@@ -207,9 +211,15 @@ impl Meanings {
     /// Whether another session has read by a HANDLER, at SERIALIZABLE.
     pub fn others_lock_by_handler(&self, session: usize) -> bool {
         self.sessions.iter().enumerate().any(|(other, spoken)| {
-            let reads = |sql: &String| sql.starts_with("HANDLER") && sql.contains(" READ ");
+            let reads = |sql: &String| is_read_by_handler(sql);
             other != session && spoken.level.ends_with("SERIALIZABLE") && spoken.done.iter().any(reads)
         })
+    }
+
+    /// Whether a statement reads by a HANDLER, in a transaction at SERIALIZABLE.
+    pub fn locks_by_handler(&self, statement: &Statement) -> bool {
+        let spoken = &self.sessions[statement.session];
+        is_read_by_handler(&statement.sql) && spoken.level.ends_with("SERIALIZABLE") && spoken.is_long()
     }
 
     /// Whether the HANDLER of a session has found nothing, and something was changed since.

@@ -214,7 +214,7 @@ impl Play<'_, '_, '_> {
                 return Ok(Ending::Same);
             }
         }
-        if let Some(reason) = differences::of_position(&meant, &self.meanings).filter(|_| class == Class::Rows) {
+        if let Some(reason) = differences::of_handler(&meant, &self.meanings).filter(|_| class == Class::Rows) {
             return self.part(reason);
         }
         if let Some(reason) = differences::of_forgetting(&meant, &class, [ours, theirs], self.meanings.forgotten()) {
@@ -222,6 +222,9 @@ impl Play<'_, '_, '_> {
         }
         if let Some(reason) = differences::of_snapshot(&meant.sql, [ours.code(), theirs.code()], &mut self.sides) {
             return self.part(reason);
+        }
+        if class == Class::Rows && meant.sql.contains("SKIP LOCKED") && self.free().len() < self.sessions {
+            return self.part("InnoDB skips a row that another session waits for, also for the one that has its lock");
         }
         let by_plan = differences::of_order(&meant.sql, &class, &mut self.sides)
             .or_else(|| differences::of_own_children(&meant.sql, &class, &mut self.sides));

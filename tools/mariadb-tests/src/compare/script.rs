@@ -59,6 +59,11 @@ pub fn for_engine(sql: &str, engine: Engine) -> String {
     sql.replace(SCHEMA, &schema(engine)).replace(ENGINE, engine.name()).replace(AT_ONCE, at_once)
 }
 
+/// Whether a HANDLER reads.
+pub fn is_read_by_handler(sql: &str) -> bool {
+    sql.starts_with("HANDLER") && sql.contains(" READ ")
+}
+
 /// Whether the table is named in the statement.
 pub fn names(sql: &str, table: &str) -> bool {
     sql.split(|c: char| !is_of_name(c)).any(|word| word == table)

@@ -158,6 +158,18 @@ impl Side {
         Ok(ids)
     }
 
+    /// Whether a session waits for the lock of a row in a table with partitions, as InnoDB sees it.
+    pub fn waits_in_partition(&mut self, session: usize) -> bool {
+        sleep(BETWEEN_LOOKS.saturating_sub(self.looked.elapsed()));
+        let id = self.sessions[session].id;
+        let table = self.watcher.query_first::<String, _>(format!(
+            "SELECT l.lock_table FROM information_schema.INNODB_TRX t JOIN information_schema.INNODB_LOCKS l \
+             ON l.lock_id = t.trx_requested_lock_id WHERE t.trx_mysql_thread_id = {id}"
+        ));
+        self.looked = Instant::now();
+        matches!(table, Ok(Some(table)) if table.contains("/* Partition "))
+    }
+
     /// Whether another session has changed rows and not ended its transaction, as InnoDB sees it.
     pub fn others_have_changes(&mut self, session: usize) -> bool {
         sleep(BETWEEN_LOOKS.saturating_sub(self.looked.elapsed()));

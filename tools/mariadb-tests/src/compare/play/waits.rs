@@ -48,9 +48,13 @@ impl Play<'_, '_, '_> {
         if self.waits_behind_definition(statement.session, ours) {
             return self.part("a statement comes after a change of a definition that waits: for other things there");
         }
+        let meant = self.meanings.of(statement);
         match ours {
-            Stand::Answered(answer) => self.waits_there(statement, answer),
-            _ => match differences::of_waits(statement.session, &self.meanings, &mut self.sides) {
+            Stand::Answered(answer) => match differences::of_waits_there(&meant, &self.meanings, &mut self.sides[1]) {
+                Some(reason) => self.part(reason),
+                None => self.waits_there(statement, answer),
+            },
+            _ => match differences::of_waits(&meant, &self.meanings, &mut self.sides) {
                 Some(reason) => self.part(reason),
                 None => Ok(self.differ(&statement.sql, Class::Waits, &ours.to_string(), &theirs.to_string())),
             },
