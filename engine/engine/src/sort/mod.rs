@@ -173,7 +173,7 @@ fn scratch(disk: &dyn Disk) -> Result<Arc<dyn File>> {
 #[cfg(test)]
 mod tests {
     use holdfast_io::MemoryDisk;
-    use holdfast_testkit::SplitMix64;
+    use holdfast_testkit::{Fault, FaultDisk, FaultOp, SplitMix64};
 
     use super::*;
 
@@ -256,6 +256,24 @@ mod tests {
         sorter.spill().unwrap();
         assert_eq!(disk.list().unwrap(), ["sort.000000"]);
         assert_eq!(theirs.len().unwrap(), 6);
+    }
+
+    #[test]
+    fn a_read_that_fails_ends_the_merge() {
+        // Three runs of three blocks, of which the last is shorter.
+        for nth in 1..=9 {
+            let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
+            let mut sorter = Sorter::new(&(Arc::new(disk.clone()) as Arc<dyn Disk>));
+            for n in 0..8_000u64 {
+                push(&mut sorter, &((n * 7 % 8_009).to_be_bytes().to_vec(), 8, vec![1; 100], 0));
+                if n % 2_667 == 2_666 {
+                    sorter.spill().unwrap();
+                }
+            }
+            disk.schedule(Fault::nth(FaultOp::Read, nth));
+            let error = drained(&mut sorter).unwrap_err();
+            assert!(matches!(error, Error::Io { .. }), "{error}");
+        }
     }
 
     #[test]

@@ -121,13 +121,15 @@ impl<'r> RunReader<'r> {
         Ok(if reader.next()? { Some(reader) } else { None })
     }
 
-    /// Goes to the next entry. False if there is none.
+    /// Goes to the next entry. False if there is none. After an error the key under the reader is
+    /// empty: a heap compares it once more.
     pub(super) fn next(&mut self) -> Result<bool> {
         if self.at == self.block.len() {
             if self.at > 0 && holdfast_base::planted!("runs-end-early") {
                 return Ok(false);
             }
             let Some(&extent) = self.blocks.next() else { return Ok(false) };
+            self.key = (0, 0);
             read(self.file, extent, &mut self.block)?;
             self.at = 0;
         }
@@ -140,15 +142,15 @@ impl<'r> RunReader<'r> {
         let mut len = || reader.u32().map(|len| len as usize);
         let (key, prefix, value, head) = (len()?, len()?, len()?, len()?);
         let position = |reader: &Reader<'_>| self.block.len() - reader.remaining();
-        self.key = (position(&reader), key);
-        reader.bytes(key)?;
-        self.value = if value > INLINE_MAX {
+        let key = (position(&reader), reader.bytes(key)?.len());
+        let place = if value > INLINE_MAX {
             Place::Outside(Extent { offset: reader.u64()?, checksum: reader.u32()?, len: value as u32 })
         } else {
             let at = position(&reader);
             reader.bytes(value)?;
             Place::Inline(at)
         };
+        (self.key, self.value) = (key, place);
         (self.prefix, self.len, self.head) = (prefix, value, head);
         self.at = position(&reader);
         Some(())
