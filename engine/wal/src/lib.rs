@@ -15,8 +15,8 @@
 //!
 //! Duties of the floors above:
 //!
-//! - Take a ticket before latching, and hold one at a time. Sleep [`Wal::throttle_delay`] at the
-//!   start of a statement.
+//! - Take a ticket before latching, and hold one at a time. Sleep [`Wal::throttle_delay`] before a
+//!   change of a row.
 //! - Call [`Wal::enter`] before append. Drop the slot after the changed pages are registered as
 //!   dirty.
 //! - Flush to a page's LSN before the page is written.

@@ -1,7 +1,5 @@
 //! Opening a log after a crash or a clean stop.
 //!
-//! 1. [`Wal::open`] reads the log once from the checkpoint to its end and verifies all of it:
-//!    damage is found before anything is changed.
 //! 1. [`Wal::open`] reads the log once from the checkpoint to its end and verifies all of it. So
 //!    damage is found before anything is changed.
 //! 2. It makes durable what it read. After a crash of the process alone, the last writes may be in

@@ -11,8 +11,9 @@
 //! position is a published range, and the acquire load of the link makes the words visible. Links
 //! are never reset. What a link holds from earlier laps is never greater than the position: its
 //! range began at least one ring earlier and is shorter than the ring.
-//! Words are atomics although, by rules 1 and 3, their accesses never overlap. Beside the checksum
-//! this costs nothing that can be measured, and the crate needs no unsafe code.
+//!
+//! Words are atomics although, by rules 1 and 3, their accesses never overlap: the crate needs no
+//! unsafe code. That costs little beside the checksum (`docs/design/log.md` has the figures).
 
 use holdfast_base::sync::atomic::{AtomicU64, Ordering};
 

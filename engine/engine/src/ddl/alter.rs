@@ -4,9 +4,9 @@
 //! **Begin.** One transaction takes the ids of the new indexes and notes them in the catalog as
 //! *unused*: their pages belong to no table. Then their trees are made, and the caller fills them.
 //! Rows do not change meanwhile, or the transactions that change them note it in
-//! [deltas](crate::delta). The transaction that alters a table is among its writers, so that the
-//! table is not dropped, and until the change is made or given up a compaction takes no page for
-//! lost.
+//! [deltas](crate::ddl::delta). The transaction that alters a table is among its writers, so that
+//! the table is not dropped, and until the change is made or given up a compaction takes no page
+//! for lost.
 //!
 //! **Commit.** Writers are kept out, and what the deltas say is put into the new indexes. One
 //! transaction, for all tables that change together, replaces their records, removes the notes of

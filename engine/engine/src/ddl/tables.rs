@@ -1,13 +1,13 @@
 //! Creating, dropping and renaming tables, one at a time, each crash-safe at any point.
 //!
-//! **Create.** 1. The ids are taken by a transaction of their own, so that no space id is ever used
-//! twice. That the space's id was given out is durable before its file exists, so that the next
-//! open knows the file of a creation that was cut short from a file that is not this database's to
-//! remove. 2. The file is created, with its directory entry durable, before anything in it is
-//! logged.
-//! 3. Its trees are created, and filled if it begins with rows. 4. One transaction enters the table
-//!    in the catalog: from its commit on it exists. A crash before that leaves a file that the next
-//!    open removes.
+//! **Create.**
+//! 1. The ids are taken by a transaction of their own, so that no space id is ever used twice. That
+//!    the space's id was given out is durable before its file exists, so that the next open knows
+//!    the file of a creation that was cut short from a file that is not this database's to remove.
+//! 2. The file is created, with its directory entry durable, before anything in it is logged.
+//! 3. Its trees are created, and filled if it begins with rows.
+//! 4. One transaction enters the table in the catalog: from its commit on it exists. A crash before
+//!    that leaves a file that the next open removes.
 //!
 //! **Drop.** New writers are kept out and those inside are waited for, before the lock of the
 //! catalog is taken: others go on changing definitions meanwhile. A table that a prepared

@@ -2,7 +2,7 @@
 //!
 //! When a database is created it is there first of all under another name, and renamed last of all,
 //! so that a creation that was cut short leaves no database behind and can be told from anything
-//! else (see [`crate::create`]). Never changed afterwards.
+//! else (see [`crate::startup::creation`]). Never changed afterwards.
 //!
 //! ```text
 //! offset size

@@ -1,7 +1,6 @@
-//! The background threads that write pages, and how they are woken: by watermarks, never by a
-//! timer.
+//! The background threads that write pages, and how they are woken: by work, never by a timer.
 //!
-//! - **cleaner**: keeps clean pages ahead of the clock hand, so that threads without a frame find
+//! - **cleaner**: keeps clean pages ahead of eviction, so that threads without a frame find
 //!   victims. Woken by evictions. Its measure is demand: it looks as far ahead as frames are taken
 //!   during twice the time of a batch. While all is clean farther than that, evictions leave it
 //!   asleep until they come near the end of what it has seen, or meet a dirty page.
@@ -10,7 +9,7 @@
 //!   [`pacing`](crate::checkpoint::pacing) for its rate.
 //! - **finisher**: writes home what threads without a frame left of their batches.
 //!
-//! Each has its own thread, so none of the two budgets can starve the other.
+//! Each has its own thread, so none of the three budgets can starve another.
 
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,7 @@
 //! Page number -> frame, for one space: reading takes three loads and no lock.
 //!
 //! ```text
-//! directories[k]            k = 0..22; directory k covers 2^k segments
+//! directories[k]            k = 0..=22; directory k covers 2^k segments
 //!   -> [pointer; 2^k]       allocated when a page of it is first cached
 //!        -> segment         1,024 entries of 4 bytes = 4 KiB, allocated likewise
 //!             entry: 0 = not cached | 1..=0xffff_fff0 = frame + 1 | CLAIMED | CLAIMED_WAITED

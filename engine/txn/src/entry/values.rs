@@ -132,8 +132,8 @@ fn encode(chain: OverflowRef, head: &[u8]) -> Vec<u8> {
     body
 }
 
-/// As [`write`], with the chain of the version that has the body `prior`, if that holds what has to
-/// be written. The caller has locked the entry, so that the chain stays.
+/// As [`write()`], with the chain of the version that has the body `prior`, if that holds what has
+/// to be written. The caller has locked the entry, so that the chain stays.
 pub(crate) fn share(
     file: &SpaceFile,
     index: IndexId,

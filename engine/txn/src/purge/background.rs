@@ -176,10 +176,9 @@ fn run(signal: &(Mutex<Signal>, Condvar), mut work: impl FnMut() -> bool) {
 mod tests {
     use super::*;
 
-    /// It used to be told of each commit that it had not seen: while one session committed, it was
-    /// woken for every one.
+    /// While one session commits, the thread is not woken for each commit.
     #[test]
-    fn who_looks_again_anyway_is_not_told() {
+    fn a_thread_that_looks_again_anyway_is_not_told() {
         let mut signal = Signal::default();
         assert!(signal.falls_due(), "it waits until it is told");
         assert!(!signal.falls_due(), "it looks again after a while");

@@ -1,4 +1,4 @@
-//! Admission to the log's space, and the hooks that are called when it shrinks.
+//! Admission to the log's space, and the hooks that are called when the log grows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,8 +67,9 @@ impl Wal {
     }
 
     /// The delay that the caller should sleep before a row change, so that the log does not fill
-    /// up. It is zero up to the age that the checkpointer keeps under a steady load, then grows
-    /// steeply towards the age at which users wait. Not to be slept under a latch or with a ticket.
+    /// up. It is zero up to an age above that which the checkpointer keeps under a steady load,
+    /// then grows steeply towards the age at which users wait. Not to be slept under a latch or
+    /// with a ticket.
     #[must_use]
     pub fn throttle_delay(&self) -> Duration {
         let geometry = self.sizes.get();
