@@ -13,6 +13,7 @@ mod page;
 mod picture;
 mod plan;
 mod results;
+mod servers;
 mod tables;
 
 use std::path::PathBuf;

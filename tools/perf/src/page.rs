@@ -6,14 +6,14 @@
 //! <!-- end -->
 //! ```
 //!
-//! NAME is that of a measurement, or `machine`.
+//! NAME is that of a measurement, `machine`, or `servers`: the table of `sideload` on each server.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 
 use crate::plan::MEASUREMENTS;
 use crate::results::Measured;
-use crate::tables;
+use crate::{servers, tables};
 
 const BEGIN: &str = "<!-- measured: ";
 const BEGUN: &str = " -->\n";
@@ -32,6 +32,8 @@ pub fn with_tables<'p>(page: &'p str, measured: &[Measured]) -> anyhow::Result<(
         let (stands, after) = marked.split_once(END).with_context(|| format!("`{name}` has no `{END}`"))?;
         let table = if name == "machine" {
             measured.first().map(|one| machine(&one.machine))
+        } else if name == "servers" {
+            servers::table(measured).context("the results of `sideload` on servers")?
         } else if MEASUREMENTS.iter().any(|one| one.name == name) {
             let found = measured.iter().find(|one| one.measurement.name == name);
             found.map(section).transpose().with_context(|| format!("the result of {name}"))?
@@ -68,6 +70,7 @@ fn machine(machine: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::{Form, Measurement};
     use serde_json::json;
 
     fn load() -> Measured {
@@ -101,9 +104,10 @@ mod tests {
         let page = include_str!("../../../docs/performance/README.md");
         let (same, left) = with_tables(page, &[]).unwrap();
         assert_eq!(same, page);
-        let mut left: Vec<&str> = left.into_iter().filter(|name| *name != "machine").collect();
+        let mut left: Vec<&str> = left.into_iter().filter(|name| *name != "machine" && *name != "servers").collect();
         left.sort_unstable();
-        let mut all = MEASUREMENTS.map(|one| one.name);
+        let has_table = |one: &&Measurement| one.form != Form::Server;
+        let mut all: Vec<&str> = MEASUREMENTS.iter().filter(has_table).map(|one| one.name).collect();
         all.sort_unstable();
         assert_eq!(left, all);
     }

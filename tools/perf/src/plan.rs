@@ -13,6 +13,9 @@ pub enum Form {
     Load,
     /// Slices of each engine.
     Compare,
+    /// A document of `sideload` on one server: rows of the table of servers, and no table of its
+    /// own.
+    Server,
 }
 
 /// A command that measures something.
@@ -30,8 +33,12 @@ pub struct Measurement {
 }
 
 /// The measurements, in the order of the page.
-pub const MEASUREMENTS: [Measurement; 9] = [
+pub const MEASUREMENTS: [Measurement; 13] = [
     lab("sideload", "holdfast lab sideload --target mariadb", 12),
+    server("mariadb118", "holdfast lab sideload --target mariadb118"),
+    server("mariadb114", "holdfast lab sideload --target mariadb114"),
+    server("mysql97", "holdfast lab sideload --target mysql97"),
+    server("mysql80", "holdfast lab sideload --target mysql80"),
     Measurement {
         name: "sysbench",
         command: "cargo xtask mariadb bench --pairs 13 --seconds 1",
@@ -64,6 +71,10 @@ const fn lab(name: &'static str, command: &'static str, minutes: u32) -> Measure
     Measurement { name, command, quick: "--quick", minutes, form: Form::Lab }
 }
 
+const fn server(name: &'static str, command: &'static str) -> Measurement {
+    Measurement { name, command, quick: "--quick", minutes: 4, form: Form::Server }
+}
+
 impl Measurement {
     /// What Cargo is started with, so that the command writes its JSON to `file`.
     pub fn arguments(&self, quick: bool, file: &Path) -> Vec<String> {
@@ -75,7 +86,7 @@ impl Measurement {
         // A run has one of the two.
         let words = words.filter(|word| !(quick && *word == "--full"));
         let mut words: Vec<String> = words.map(str::to_owned).collect();
-        if self.form == Form::Lab {
+        if matches!(self.form, Form::Lab | Form::Server) {
             words.push("--no-report".into());
         }
         words.push(format!("--json={}", file.display()));
@@ -89,14 +100,15 @@ mod tests {
 
     #[test]
     fn commands_become_those_of_cargo() {
-        let sideload = MEASUREMENTS[0].arguments(true, Path::new("/x/y.json")).join(" ");
+        let named = |name: &str| MEASUREMENTS.iter().find(|one| one.name == name).unwrap();
+        let sideload = named("sideload").arguments(true, Path::new("/x/y.json")).join(" ");
         assert!(sideload.starts_with("run --quiet --release --package holdfast-cli -- lab sideload"), "{sideload}");
         assert!(sideload.ends_with("--quick --no-report --json=/x/y.json"), "{sideload}");
         let growth = MEASUREMENTS.iter().find(|one| one.name == "growth").unwrap();
         let [whole, quick] = [false, true].map(|quick| growth.arguments(quick, Path::new("f")).join(" "));
         assert!(whole.ends_with("lab growth --full --no-report --json=f"), "{whole}");
         assert!(quick.ends_with("lab growth --quick --no-report --json=f"), "{quick}");
-        let sysbench = MEASUREMENTS[1].arguments(false, Path::new("f")).join(" ");
+        let sysbench = named("sysbench").arguments(false, Path::new("f")).join(" ");
         assert_eq!(sysbench, "xtask mariadb bench --pairs 13 --seconds 1 --json=f");
     }
 }

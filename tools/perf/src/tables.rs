@@ -30,6 +30,7 @@ pub fn markdown(of: &Measured) -> anyhow::Result<String> {
         Form::Sysbench => sysbench(&of.result),
         Form::Load => load(&of.result),
         Form::Compare => compare(&of.result),
+        Form::Server => Ok(String::new()),
     }
 }
 
@@ -68,19 +69,19 @@ fn ratios_of(of: &Measured) -> Vec<Ratio> {
                 (0.5..=1.5).contains(&bar).then_some(ratio)
             })
             .collect(),
-        Form::Compare => Vec::new(),
+        Form::Compare | Form::Server => Vec::new(),
     }
 }
 
-fn list<'v>(of: &'v Value, key: &str) -> anyhow::Result<&'v Vec<Value>> {
+pub(crate) fn list<'v>(of: &'v Value, key: &str) -> anyhow::Result<&'v Vec<Value>> {
     of[key].as_array().with_context(|| format!("no `{key}`"))
 }
 
-fn number(of: &Value, key: &str) -> anyhow::Result<f64> {
+pub(crate) fn number(of: &Value, key: &str) -> anyhow::Result<f64> {
     of[key].as_f64().with_context(|| format!("no `{key}`"))
 }
 
-fn text<'v>(of: &'v Value, key: &str) -> anyhow::Result<&'v str> {
+pub(crate) fn text<'v>(of: &'v Value, key: &str) -> anyhow::Result<&'v str> {
     of[key].as_str().with_context(|| format!("no `{key}`"))
 }
 
