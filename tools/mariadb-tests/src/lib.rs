@@ -26,6 +26,9 @@ use holdfast_server::{Cache, Profile, apt, build_as, server};
 
 use holdfast_server::run::{cargo, check};
 
+/// The usual port of the private server.
+const PORT: u16 = 13306;
+
 /// What can be done with it, on the command line.
 #[derive(Subcommand)]
 pub enum What {
@@ -33,9 +36,9 @@ pub enum What {
     Build,
     /// Start a private server with the engine loaded, and say how to connect
     Up {
-        /// Loopback port
-        #[arg(long, default_value_t = 13306)]
-        port: u16,
+        /// Loopback port [default: 13306, or a free one if another program has that]
+        #[arg(long)]
+        port: Option<u16>,
         /// Start with empty data
         #[arg(long)]
         fresh: bool,
@@ -138,9 +141,13 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
         What::Build => Ok(()),
         What::Up { port, fresh, options } => {
             let server = server::Server::new(&cache, "run");
-            server.up(port, fresh, &options)?;
-            server.say_how_to_connect(port);
-            Ok(())
+            if fresh && server.answers() {
+                server.down()?;
+            }
+            if !server.answers() {
+                server.up(port.map_or_else(|| server::free_port(PORT), Ok)?, fresh, &options)?;
+            }
+            server.say_how_to_connect()
         }
         What::Down => server::Server::new(&cache, "run").down(),
         What::Client { args } => server::Server::new(&cache, "run").client(&args),

@@ -1,13 +1,14 @@
 //! Private servers, each with its own data, socket and loopback port.
 
 use std::ffi::OsString;
-use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use std::{fs, io};
 
 use anyhow::{Context, bail};
 
@@ -21,7 +22,26 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The port of a server that listens on its socket alone.
 pub const SOCKET_ONLY: u16 = 0;
 
+/// True if a program listens on a port of 127.0.0.1.
+fn is_in_use(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+}
+
+/// Returns `usual`, or a port that no program listens on if one has that.
+///
+/// # Errors
+/// If there is no such port.
+pub fn free_port(usual: u16) -> anyhow::Result<u16> {
+    if !is_in_use(usual) {
+        return Ok(usual);
+    }
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("look for a free port")?.local_addr()?.port();
+    println!("port {usual} of 127.0.0.1 is in use by another program; the server takes port {port} (`--port` chooses)");
+    Ok(port)
+}
+
 /// A server, which may or may not be running.
+#[derive(Clone)]
 pub struct Server<'c> {
     cache: &'c Cache,
     dir: PathBuf,
@@ -75,6 +95,9 @@ impl<'c> Server<'c> {
     }
 
     /// Starts the server with the engine loaded. A running server is left unchanged.
+    ///
+    /// # Errors
+    /// If another program has the port, or the server does not start.
     pub fn up(&self, port: u16, fresh: bool, options: &[String]) -> anyhow::Result<()> {
         if self.answers() {
             if !fresh {
@@ -84,6 +107,9 @@ impl<'c> Server<'c> {
         }
         if fresh && self.dir.exists() {
             fs::remove_dir_all(&self.dir)?;
+        }
+        if port != SOCKET_ONLY && is_in_use(port) {
+            bail!("port {port} of 127.0.0.1 is in use by another program; end that one, or give another port");
         }
         if !self.dir.join("data/mysql").exists() {
             self.install()?;
@@ -287,11 +313,16 @@ impl<'c> Server<'c> {
     }
 
     /// Prints how to connect.
-    pub fn say_how_to_connect(&self, port: u16) {
+    ///
+    /// # Errors
+    /// If the server does not run.
+    pub fn say_how_to_connect(&self) -> anyhow::Result<()> {
+        let port = self.query("SELECT @@port")?;
         println!("server is up; connect by `cargo xtask mariadb client`, or");
         println!("  {} -uroot", self.socket());
         println!("  --host=127.0.0.1 --port={port} -uroot");
         println!("its log is {}", self.dir.join("error.log").display());
+        Ok(())
     }
 
     /// The last lines of the error log; all from a sanitizer's finding on if there is one.
@@ -380,7 +411,9 @@ impl<'c> Server<'c> {
         Ok(())
     }
 
-    fn answers(&self) -> bool {
+    /// True if the server runs and lets the user root in.
+    #[must_use]
+    pub fn answers(&self) -> bool {
         let mut command = self.cache.program("usr/bin/mariadb-admin");
         command.arg("--no-defaults").arg(self.socket()).args(["-uroot", "ping"]);
         command.output().is_ok_and(|o| o.status.success())
@@ -399,4 +432,21 @@ fn runs(pid: &str) -> bool {
     let stat = fs::read_to_string(std::path::Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     // The state follows the name in parentheses.
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_another_program_has_is_not_taken() {
+        let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = other.local_addr().unwrap().port();
+        assert_ne!(free_port(port).unwrap(), port);
+        let cache = Cache::of_the_project();
+        let error = Server::new(&cache, "no-such-server").up(port, false, &[]).unwrap_err().to_string();
+        assert!(error.contains(&format!("port {port} of 127.0.0.1 is in use")), "{error}");
+        drop(other);
+        assert_eq!(free_port(port).unwrap(), port);
+    }
 }
