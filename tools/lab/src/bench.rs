@@ -84,16 +84,55 @@ pub struct Segment {
     pub index: String,
 }
 
+/// The samples and phases of a run.
+#[derive(Debug)]
+pub struct Recording {
+    name: String,
+    samples: Vec<Sample>,
+    phases: Vec<Phase>,
+}
+
+impl Recording {
+    /// A run of the subject with this name.
+    pub fn new(name: &str) -> Recording {
+        Recording { name: name.to_owned(), samples: Vec::new(), phases: Vec::new() }
+    }
+
+    /// Samples and phases so far.
+    pub fn series(&self) -> (&[Sample], &[Phase]) {
+        (&self.samples, &self.phases)
+    }
+
+    /// From `t` on it is phase `name`.
+    pub fn enter(&mut self, name: &str, t: f64) {
+        if self.phases.last().is_none_or(|p| p.name != name) {
+            self.phases.push(Phase { name: name.to_owned(), from: t, to: t });
+        }
+    }
+
+    /// The phase has lasted until `t`.
+    pub fn leave(&mut self, t: f64) {
+        if let Some(phase) = self.phases.last_mut() {
+            phase.to = t;
+        }
+    }
+
+    /// Adds a sample and shows it, with words about the hot table.
+    pub fn add(&mut self, sample: Sample, hot_table: &str, progress: &mut Progress) {
+        let (tps, dump) = (human(sample.tps), human(sample.dump_rows_per_s));
+        progress.show(&format!("{}: {tps} tps, dump {dump} rows/s, hot table {hot_table}", self.name));
+        self.samples.push(sample);
+    }
+}
+
 /// A target with its workers, its samples and phases.
 pub struct Bench {
     pub workers: Workers,
-    name: String,
     hot_table: String,
     segments: Vec<Segment>,
     interval: Duration,
     began: f64,
-    samples: Vec<Sample>,
-    phases: Vec<Phase>,
+    recording: Recording,
     last: Mark,
     /// True if its throughput is drawn in the picture of the run.
     pub drawn: bool,
@@ -113,19 +152,8 @@ impl Bench {
         let pool = workers.target().pool()?;
         let t = workers.target().clock().now().as_secs_f64();
         let last = Mark { t, transactions: 0, dumped_rows: 0, pool };
-        let (name, hot_table) = (name.to_owned(), hot_table.to_owned());
-        Ok(Bench {
-            workers,
-            name,
-            hot_table,
-            segments,
-            interval,
-            began: t,
-            samples: Vec::new(),
-            phases: Vec::new(),
-            last,
-            drawn: false,
-        })
+        let (recording, hot_table) = (Recording::new(name), hot_table.to_owned());
+        Ok(Bench { workers, hot_table, segments, interval, began: t, recording, last, drawn: false })
     }
 
     /// The charted slices of the pool.
@@ -135,12 +163,12 @@ impl Bench {
 
     /// Samples and phases so far.
     pub fn series(&self) -> (&[Sample], &[Phase]) {
-        (&self.samples, &self.phases)
+        self.recording.series()
     }
 
     /// Transactions per second since `from`, in `parts` parts of equal length.
     pub fn tps_since(&self, from: &Mark, parts: usize) -> Vec<f64> {
-        let rates: Vec<f64> = self.samples.iter().filter(|s| s.t >= from.t - self.began).map(|s| s.tps).collect();
+        let rates: Vec<f64> = self.series().0.iter().filter(|s| s.t >= from.t - self.began).map(|s| s.tps).collect();
         let part = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         rates.chunks(rates.len().div_ceil(parts).max(1)).map(part).collect()
     }
@@ -170,7 +198,7 @@ impl Bench {
         let end = clock.now() + duration;
         let mut done = false;
         self.last = self.mark()?;
-        self.enter_phase(phase);
+        self.recording.enter(phase, self.last.t - self.began);
         while !done && clock.now() < end {
             let left = end.saturating_sub(clock.now());
             std::thread::sleep(self.interval.min(left));
@@ -183,23 +211,13 @@ impl Bench {
             done = enough(&mark);
         }
         self.workers.pause();
-        let t = clock.now().as_secs_f64() - self.began;
-        if let Some(phase) = self.phases.last_mut() {
-            phase.to = t;
-        }
+        self.recording.leave(clock.now().as_secs_f64() - self.began);
         Ok(done)
     }
 
     /// As [`Bench::run_until`], for all of `duration`.
     pub fn run(&mut self, phase: &str, duration: Duration, progress: &mut Progress) -> Result<()> {
         self.run_until(phase, duration, progress, &mut |_| false).map(|_| ())
-    }
-
-    fn enter_phase(&mut self, name: &str) {
-        let t = self.last.t - self.began;
-        if self.phases.last().is_none_or(|p| p.name != name) {
-            self.phases.push(Phase { name: name.to_owned(), from: t, to: t });
-        }
     }
 
     fn sample(&mut self, mark: &Mark, progress: &mut Progress) {
@@ -217,14 +235,8 @@ impl Bench {
             progress.picture.push(window.tps);
         }
         let hot = mark.pool.mb(mark.pool.resident(&self.hot_table));
-        progress.show(&format!(
-            "{}: {} tps, dump {} rows/s, hot table {hot:.1} MB in the pool, {} reads/s of it",
-            self.name,
-            human(window.tps),
-            human(window.dump_rows_per_s),
-            human(sample.hot_reads_per_s)
-        ));
-        self.samples.push(sample);
+        let hot = format!("{hot:.1} MB in the pool, {} reads/s of it", human(sample.hot_reads_per_s));
+        self.recording.add(sample, &hot, progress);
         self.last = mark.clone();
     }
 }

@@ -11,15 +11,13 @@ use std::time::Duration;
 
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
-use holdfast_lab::experiments::iobound::servers as iobound;
-use holdfast_lab::experiments::overflow::servers as overflow;
-use holdfast_lab::experiments::{flush, freepages, purge, querycache, sessions};
+use holdfast_lab::experiments::{flush, freepages, iobound, overflow, purge, querycache, sessions};
 use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::report;
 use holdfast_lab::server::address::Address;
 use holdfast_lab::server::contender::Engine;
-use holdfast_lab::server::turns::running::{self, What};
+use holdfast_lab::server::turns::running::{self, OnServer};
 use holdfast_lab::server::turns::workload::Workload;
 use holdfast_lab::server::turns::{Plan, contenders};
 use holdfast_lab::turns::Rounds;
@@ -60,7 +58,14 @@ fn freepages_options() -> freepages::Options {
 }
 
 fn overflow_options() -> overflow::Options {
-    overflow::Options { plan: plan(TURN / 4), rows: 30_000, shares: vec![0.5, 2.0], threads: vec![1, 8] }
+    overflow::Options {
+        plan: plan(TURN / 4),
+        rows: 30_000,
+        shares: vec![0.5, 2.0],
+        threads: vec![1, 8],
+        any_pool: false,
+        dir: PathBuf::from("."),
+    }
 }
 
 fn querycache_options() -> querycache::Options {
@@ -68,7 +73,8 @@ fn querycache_options() -> querycache::Options {
 }
 
 fn iobound_options() -> iobound::Options {
-    iobound::Options { plan: plan(TURN / 2), objects: 2500, sessions: 3 }
+    let fio = Err("not beside servers".to_owned());
+    iobound::Options { plan: plan(TURN / 2), objects: 2500, sessions: 3, dir: PathBuf::from("."), fio }
 }
 
 fn documents() -> Vec<Document> {
@@ -78,9 +84,9 @@ fn documents() -> Vec<Document> {
         purge::on_servers(&purge_options(), &mut progress).expect("purge").0,
         flush::on_servers(&flush_options(), &mut progress).expect("flush").0,
         freepages::on_servers(&freepages_options(), &mut progress).expect("freepages").0,
-        overflow::run(&overflow_options(), &mut progress).expect("overflow").0,
+        overflow::servers::run(&overflow_options(), &mut progress).expect("overflow").0,
         querycache::run(&querycache_options(), &mut progress).expect("querycache").0,
-        iobound::run(&iobound_options(), &mut progress).expect("iobound").0,
+        iobound::servers::run(&iobound_options(), &mut progress).expect("iobound").0,
     ];
     documents.iter_mut().for_each(|document| document.judge(Conditions::busy_machine()));
     documents
@@ -106,20 +112,20 @@ fn documents_there(cache: &Cache) -> Vec<Document> {
     assert_eq!(before["tmpdir"], own, "no other server that starts removes its temporary tables");
     let overflow = overflow::Options { shares: vec![0.9, 2.0], ..overflow_options() };
     let experiments = [
-        What::Sessions(sessions::Options { workload: DBT2, ..sessions_options() }),
-        What::Purge(purge_options()),
-        What::Flush(flush_options()),
-        What::Freepages(freepages_options()),
-        What::Overflow { options: overflow, any_pool: false },
-        What::Querycache(querycache_options()),
+        Box::new(sessions::Options { workload: DBT2, ..sessions_options() }) as Box<dyn OnServer>,
+        Box::new(purge_options()),
+        Box::new(flush_options()),
+        Box::new(freepages_options()),
+        Box::new(overflow),
+        Box::new(querycache_options()),
     ];
-    let run = |what| running::run(what, &address, Engine::Innodb, &mut Progress::hidden());
+    let run = |mut what: Box<dyn OnServer>| running::run(&mut *what, &address, Engine::Innodb, &mut Progress::hidden());
     let documents: Vec<Document> = experiments.into_iter().map(|what| run(what).expect("there").0).collect();
     assert_eq!(variables(&mut conn), before, "nothing of the server is changed");
     let schemas: Vec<String> = conn.query("SHOW DATABASES LIKE 'holdfast%'").unwrap();
     assert!(schemas.is_empty(), "{schemas:?}");
     conn.query_drop("SET GLOBAL query_cache_type = OFF").unwrap();
-    let refused = run(What::Querycache(querycache_options())).unwrap_err().to_string();
+    let refused = run(Box::new(querycache_options())).unwrap_err().to_string();
     assert!(refused.contains("does not use its query cache (query_cache_type OFF"), "{refused}");
     server.kill().unwrap();
     server.remove().unwrap();

@@ -25,7 +25,8 @@ fn version_of(server: Release) -> &'static str {
 }
 
 fn keeps_its_data(cache: &Cache, server: Release) {
-    let mut running = server.start(cache, &["--innodb-buffer-pool-size=16777216".to_owned()]).expect("it starts");
+    let mut running = server.with_new_data(cache).expect("it makes its tables");
+    running.restart(&["--innodb-buffer-pool-size=16777216".to_owned()]).expect("it starts");
     let mut conn = connect(&running.socket_path());
     let version: String = conn.query_first("SELECT VERSION()").unwrap().unwrap();
     assert!(version.starts_with(version_of(server)), "{} says {version}", server.name());

@@ -12,7 +12,7 @@ use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server;
 use crate::server::contender::Engine;
-use crate::server::turns::running::{self, What};
+use crate::server::turns::running;
 use crate::server::turns::{self, Plan};
 use crate::turns::Rounds;
 
@@ -43,12 +43,12 @@ impl QuerycacheArgs {
             chosen.is_none() || matches!(self.common.target, TargetArg::Server(_)),
             "--engines is for a server of yours; on a private one InnoDB and Holdfast are compared"
         );
-        let options = self.options();
+        let mut options = self.options();
         match &self.common.target {
             TargetArg::Embedded | TargetArg::MariaDb => querycache::run(&options, progress),
-            TargetArg::Released(server) => server::released::in_turns(*server, What::Querycache(options), progress),
+            TargetArg::Released(server) => server::released::in_turns(*server, &mut options, progress),
             TargetArg::Server(address) => {
-                running::run(What::Querycache(options), address, chosen.unwrap_or(Engine::Innodb), progress)
+                running::run(&mut options, address, chosen.unwrap_or(Engine::Innodb), progress)
             }
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
+use holdfast_testkit::DiskModel;
 
 use super::common::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
@@ -14,7 +15,7 @@ use crate::progress::Progress;
 use crate::rig::fio::Fio;
 use crate::server;
 use crate::server::contender::Engine;
-use crate::server::turns::running::{self, What};
+use crate::server::turns::running::{self, OnServer};
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Plan};
 use crate::turns::Rounds;
@@ -84,9 +85,15 @@ impl RigArgs {
             TargetArg::MariaDb => self.on_servers(what, progress),
             TargetArg::Server(address) => {
                 let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
-                running::run(self.on_running_server(what)?, address, engine, progress)
+                running::run(&mut *self.on_running_server(what)?, address, engine, progress)
             }
-            TargetArg::Released(server) => server::released::in_turns(*server, self.on_running_server(what)?, progress),
+            TargetArg::Released(server) if what == RigExperiment::Iobound => {
+                self.ensure_real_disk()?;
+                iobound::servers::run_released(*server, &self.iobound(), progress)
+            }
+            TargetArg::Released(server) => {
+                server::released::in_turns(*server, &mut *self.on_running_server(what)?, progress)
+            }
         }
     }
 
@@ -96,29 +103,34 @@ impl RigArgs {
             RigExperiment::Purge => purge::on_servers(&self.purge(), progress),
             RigExperiment::Flush => flush::on_servers(&self.flush(), progress),
             RigExperiment::Freepages => freepages::on_servers(&self.freepages(), progress),
-            RigExperiment::Overflow => overflow::servers::run(&self.server_overflow(), progress),
-            RigExperiment::Iobound => iobound::servers::run(&self.server_iobound(), progress),
+            RigExperiment::Overflow => overflow::servers::run(&self.overflow(), progress),
+            RigExperiment::Iobound => iobound::servers::run(&self.iobound(), progress),
             RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
             RigExperiment::Growth => bail!("growth runs on the embedded engine only; leave --target out"),
         }
     }
 
-    fn on_running_server(&self, what: RigExperiment) -> Result<What> {
-        ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
+    fn on_running_server(&self, what: RigExperiment) -> Result<Box<dyn OnServer>> {
+        self.ensure_real_disk()?;
         match what {
-            RigExperiment::Sessions => Ok(What::Sessions(self.sessions())),
-            RigExperiment::Purge => Ok(What::Purge(self.purge())),
-            RigExperiment::Flush => Ok(What::Flush(self.flush())),
-            RigExperiment::Freepages => Ok(What::Freepages(self.freepages())),
-            RigExperiment::Overflow => {
-                Ok(What::Overflow { options: self.server_overflow(), any_pool: self.common.full })
-            }
+            RigExperiment::Sessions => Ok(Box::new(self.sessions())),
+            RigExperiment::Purge => Ok(Box::new(self.purge())),
+            RigExperiment::Flush => Ok(Box::new(self.flush())),
+            RigExperiment::Freepages => Ok(Box::new(self.freepages())),
+            RigExperiment::Overflow => Ok(Box::new(self.overflow())),
             RigExperiment::Iobound => {
-                bail!("iobound sets the server's cache; --target mariadb starts servers for it")
+                bail!(
+                    "iobound sets the server's cache; --target mariadb starts servers for it, mariadb118 a released one"
+                )
             }
             RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
             RigExperiment::Growth => bail!("growth runs on the embedded engine only; leave --target out"),
         }
+    }
+
+    fn ensure_real_disk(&self) -> Result<()> {
+        ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
+        Ok(())
     }
 
     fn embedded(&self, what: RigExperiment, progress: &mut Progress) -> Result<(Document, String)> {
@@ -161,14 +173,25 @@ impl RigArgs {
     }
 
     fn overflow(&self) -> overflow::Options {
-        let all = || vec![0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.25, 2.0];
+        let embedded = self.common.target == TargetArg::Embedded;
+        let (turns, turn, quick, all): (_, _, &[f64], &[f64]) = match embedded {
+            true => {
+                (3, self.seconds(1.0, 2.0, 10.0), &[0.25, 0.5, 0.9, 2.0], &[0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.25, 2.0])
+            }
+            false => (
+                self.sized(3, 5, 5),
+                self.seconds(1.5, 4.0, 20.0),
+                &[0.5, 0.9, 2.0],
+                &[0.25, 0.5, 0.75, 0.9, 1.25, 2.0],
+            ),
+        };
         overflow::Options {
+            plan: self.plan(turns, turn),
             rows: self.sized(150_000, 300_000, 1_000_000),
-            shares: self.sized(vec![0.25, 0.5, 0.9, 2.0], all(), all()),
+            shares: self.sized(quick, all, all).to_vec(),
             threads: vec![1, 8, 40],
-            turn: self.seconds(1.0, 2.0, 10.0),
+            any_pool: self.common.full,
             dir: self.common.dir.clone(),
-            seed: self.common.seed,
         }
     }
 
@@ -190,8 +213,8 @@ impl RigArgs {
             false => (self.sized(3, 4, 6), self.seconds(8.0, 15.0, 60.0)),
         };
         // Made faster than the published disk: on servers by five, as in other experiments there.
-        let faster = if embedded { self.sized(20, 20, 1) } else { 5 };
-        let model = (Duration::from_millis(8) / faster, 100_000_000 * u64::from(faster));
+        let faster = if embedded { self.sized(20.0, 20.0, 1.0) } else { 5.0 };
+        let model = DiskModel::spinning().times_as_fast(faster);
         flush::Options {
             plan: self.plan(turns, turn),
             workload: self.server_workload(self.sized(10_000, 20_000, 1_000_000)),
@@ -251,27 +274,6 @@ impl RigArgs {
         }
     }
 
-    fn server_overflow(&self) -> overflow::servers::Options {
-        overflow::servers::Options {
-            plan: self.plan(self.sized(3, 5, 5), self.seconds(1.5, 4.0, 20.0)),
-            rows: self.sized(150_000, 300_000, 1_000_000),
-            shares: self.sized(
-                vec![0.5, 0.9, 2.0],
-                vec![0.25, 0.5, 0.75, 0.9, 1.25, 2.0],
-                vec![0.25, 0.5, 0.75, 0.9, 1.25, 2.0],
-            ),
-            threads: vec![1, 8, 40],
-        }
-    }
-
-    fn server_iobound(&self) -> iobound::servers::Options {
-        iobound::servers::Options {
-            plan: self.plan(self.sized(3, 5, 5), self.seconds(1.5, 4.0, 20.0)),
-            objects: self.sized(50_000, 100_000, 10_000_000),
-            sessions: 32,
-        }
-    }
-
     fn soak(&self) -> soak::Options {
         soak::Options {
             objects: self.sized(10_000, 20_000, 20_000),
@@ -297,14 +299,15 @@ impl RigArgs {
     }
 
     fn iobound(&self) -> iobound::Options {
+        let embedded = self.common.target == TargetArg::Embedded;
+        let turn = if embedded { self.seconds(1.0, 3.0, 20.0) } else { self.seconds(1.5, 4.0, 20.0) };
+        let fio = if embedded { Fio::fetched().map_err(|error| format!("{error:#}")) } else { Err(String::new()) };
         iobound::Options {
+            plan: self.plan(self.sized(3, 5, 5), turn),
             objects: self.sized(50_000, 100_000, 10_000_000),
             sessions: 32,
-            turns: self.sized(3, 5, 5),
-            turn: self.seconds(1.0, 3.0, 20.0),
             dir: self.common.dir.clone(),
-            seed: self.common.seed,
-            fio: Fio::fetched().map_err(|error| format!("{error:#}")),
+            fio,
         }
     }
 }

@@ -1,9 +1,8 @@
 //! The arguments of `scan`.
 
-use std::time::Duration;
-
 use anyhow::{Result, ensure};
 use clap::Args;
+use holdfast_testkit::DiskModel;
 
 use super::common::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
@@ -26,7 +25,7 @@ impl ScanArgs {
         match &common.target {
             TargetArg::Embedded => scan::run(&self.options(), progress),
             TargetArg::MariaDb => {
-                let model = (common.disk == Some(DiskArg::Model)).then_some((Duration::from_millis(8), 100_000_000));
+                let model = (common.disk == Some(DiskArg::Model)).then(DiskModel::spinning);
                 scan::servers::run(&self.server_options(), model, progress)
             }
             TargetArg::Released(server) => {

@@ -34,8 +34,8 @@ use crate::progress::Progress;
 use crate::rig::site::{self, DiskKind, Site, Tables};
 use crate::server::contender::Contender;
 use crate::server::health::Health;
-use crate::server::named::ServerWithSchema;
 use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
+use crate::server::turns::running::{OnServer, There};
 use crate::server::turns::side::{Data, FILLING_MAX, Settings, Side};
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Findings, Place, Plan};
@@ -57,8 +57,8 @@ pub struct Options {
     pub capacities: Vec<u64>,
     /// The time after which the age is looked at while it settles.
     pub settle: Duration,
-    /// Seek and bytes per second of a modelled disk, if there is one.
-    pub modelled: Option<(Duration, u64)>,
+    /// The modelled disk, if there is one.
+    pub modelled: Option<DiskModel>,
     /// Directory of the real disk of the embedded engine.
     pub dir: PathBuf,
 }
@@ -90,8 +90,7 @@ struct Case {
 /// # Errors
 /// If the data cannot be loaded, or a session fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
-    let (seek, bytes_per_second) = options.modelled.context("the embedded engine begins on a modelled disk")?;
-    let model = DiskKind::Model(DiskModel { seek, bytes_per_second });
+    let model = DiskKind::Model(options.modelled.context("the embedded engine begins on a modelled disk")?);
     let real = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
     let smallest = options.capacities.iter().copied().min().context("no capacity")?;
     let mut disks: Vec<_> = options.capacities.iter().map(|&capacity| ("modelled disk", &model, capacity)).collect();
@@ -137,40 +136,43 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Documen
             modelled: options.modelled,
             ..Settings::default()
         };
-        sides.iter_mut().try_for_each(|side| side.start(&settings))?;
         let case_of = (format!("log {} MB", capacity >> 20), capacity, options.modelled.is_some());
-        cases.push(case(options, case_of, &mut sides, progress)?);
-        sides.iter_mut().try_for_each(Side::stop)?;
+        cases.push(turns::with_servers(&mut sides, &settings, |sides| case(options, case_of, sides, progress))?);
     }
     Ok(findings(options, Place::private(), cases, &sides).report(plan, &sides))
 }
 
-/// Runs it on a server that the user names, with the server's own log.
-///
-/// # Errors
-/// If the server or a client fails.
-pub(crate) fn on_running_server(
-    options: &mut Options,
-    on_server: &ServerWithSchema,
-    place: Place,
-    sides: &mut [Side<'_>],
-    progress: &mut Progress,
-) -> Result<Findings> {
-    let capacity = capacity(&on_server.before, on_server.contender)
-        .context("the server does not say how large its redo log is")?;
-    options.capacities = vec![capacity];
-    for side in sides.iter_mut() {
-        side.make_tables(Data::Of(options.workload), options.plan.seed, progress)?;
+impl OnServer for Options {
+    fn plan(&mut self) -> &mut Plan {
+        &mut self.plan
     }
-    let case = case(options, (format!("log {} MB", capacity >> 20), capacity, false), sides, progress)?;
-    let mut words = in_words(&case);
-    if !case.full {
-        words.push(format!(
-            "The log was not written round often enough within {} s: flushing may not be what it is after a longer time.",
-            FILLING_MAX.as_secs()
-        ));
+
+    fn cache_bytes(&self) -> u64 {
+        self.workload.bytes()
     }
-    Ok(Findings { words, claims: Vec::new(), ..findings(options, place, vec![case], sides) })
+
+    fn log_bytes(&self) -> Option<u64> {
+        self.capacities.first().copied()
+    }
+
+    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
+        let options = self;
+        let capacity = capacity(&there.server.before, there.server.contender)
+            .context("the server does not say how large its redo log is")?;
+        options.capacities = vec![capacity];
+        for side in sides.iter_mut() {
+            side.make_tables(Data::Of(options.workload), options.plan.seed, progress)?;
+        }
+        let case = case(options, (format!("log {} MB", capacity >> 20), capacity, false), sides, progress)?;
+        let mut words = in_words(&case);
+        if !case.full {
+            words.push(format!(
+                "The log was not written round often enough within {} s: flushing may not be what it is after a longer time.",
+                FILLING_MAX.as_secs()
+            ));
+        }
+        Ok(Findings { words, claims: Vec::new(), ..findings(options, there.place, vec![case], sides) })
+    }
 }
 
 /// Fills the log of all sides, lets the age settle, and measures them.
@@ -277,9 +279,7 @@ fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[impl Sub
     let active_set = options.workload.bytes();
     let mode = options.workload.modes().last().map_or("", |mode| mode.0);
     let pool_bytes = place.pool_bytes.unwrap_or(active_set);
-    let model = options.modelled.map(
-        |(seek, rate)| json!({"model": "one arm", "seek_ms": seek.as_secs_f64() * 1e3, "mb_per_s": rate as f64 / 1e6}),
-    );
+    let model = options.modelled.map(|model| DiskKind::Model(model).describe());
     Findings {
         name: ("flush", "Flushing without bursts"),
         place,

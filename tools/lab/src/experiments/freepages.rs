@@ -28,8 +28,8 @@ use crate::measure::{Figure, human};
 use crate::progress::Progress;
 use crate::rig::sessions::SEL2;
 use crate::rig::site::{self, DiskKind, Site, Tables};
-use crate::server::named::ServerWithSchema;
 use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
+use crate::server::turns::running::{OnServer, There};
 use crate::server::turns::side::{Data, Settings, Side};
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Findings, Place, Plan};
@@ -111,26 +111,31 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Documen
     Ok(findings(options, Place::private(), measured, &sides).report(plan, &sides))
 }
 
-/// Runs it on a server that the user names, with tables of three times its cache.
-///
-/// # Errors
-/// If the server or a client fails.
-pub(crate) fn on_running_server(
-    options: &mut Options,
-    on_server: &ServerWithSchema,
-    place: Place,
-    sides: &mut [Side<'_>],
-    progress: &mut Progress,
-) -> Result<Findings> {
-    options.objects = (on_server.pool_bytes as f64 / POOL_SHARE / BYTES_PER_OBJECT as f64) as u32;
-    options.log_bytes = flush::capacity(&on_server.before, on_server.contender)
-        .context("the server does not say how large its redo log is")?;
-    for side in sides.iter_mut() {
-        progress.step(&format!("making tables for {} objects", options.objects));
-        side.make_tables(Data::Of(options.workload()), options.plan.seed, progress)?;
+impl OnServer for Options {
+    fn plan(&mut self) -> &mut Plan {
+        &mut self.plan
     }
-    let measured = measure(options, sides, progress)?;
-    Ok(Findings { claims: Vec::new(), ..findings(options, place, measured, sides) })
+
+    fn cache_bytes(&self) -> u64 {
+        self.pool_bytes()
+    }
+
+    fn log_bytes(&self) -> Option<u64> {
+        Some(self.log_bytes)
+    }
+
+    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
+        let (options, on_server) = (self, there.server);
+        options.objects = (on_server.pool_bytes as f64 / POOL_SHARE / BYTES_PER_OBJECT as f64) as u32;
+        options.log_bytes = flush::capacity(&on_server.before, on_server.contender)
+            .context("the server does not say how large its redo log is")?;
+        for side in sides.iter_mut() {
+            progress.step(&format!("making tables for {} objects", options.objects));
+            side.make_tables(Data::Of(options.workload()), options.plan.seed, progress)?;
+        }
+        let measured = measure(options, sides, progress)?;
+        Ok(Findings { claims: Vec::new(), ..findings(options, there.place, measured, sides) })
+    }
 }
 
 /// The turns of all sides, and whether their logs were written round often enough before.

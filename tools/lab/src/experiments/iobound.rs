@@ -24,7 +24,6 @@
 pub mod servers;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use holdfast::metrics::{Counter, Snapshot};
@@ -44,24 +43,21 @@ use crate::rig::load::{Load, Turn};
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
-use crate::turns::{self, Rounds};
+use crate::server::turns::Plan;
+use crate::turns;
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Engines, turns, cores, seed.
+    pub plan: Plan,
     /// OBJECTs.
     pub objects: u32,
     /// Sessions.
     pub sessions: u32,
-    /// Turns of each.
-    pub turns: usize,
-    /// Length of a turn.
-    pub turn: Duration,
-    /// Directory of the disk.
+    /// Directory of the disk of the embedded engine.
     pub dir: PathBuf,
-    /// Seed of data and load.
-    pub seed: u64,
-    /// fio, the reference for the disk, or why there is none: then the loop is the reference.
+    /// fio, the reference for that disk, or why there is none: then the loop is the reference.
     pub fio: Result<Fio, String>,
 }
 
@@ -223,8 +219,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
         progress.step(method);
         progress.show("loading");
         let kind = DiskKind::Real { dir: options.dir.clone(), method: flush };
-        let site = Site::load(&kind, tables, options.seed)?;
-        let twin = Site::load(&kind, tables, options.seed)?;
+        let site = Site::load(&kind, tables, options.plan.seed)?;
+        let twin = Site::load(&kind, tables, options.plan.seed)?;
         for mode in MODES {
             cases.push(case(&site, &twin, method, mode, options, progress)?);
         }
@@ -262,7 +258,7 @@ fn case(
 ) -> Result<Case> {
     let (mut memory, mut visited_bytes) = (Vec::new(), 0);
     let twin_db = twin.open(&Settings::pool(u64::from(options.objects) * 8000 + (32 << 20)))?;
-    let in_pool = |width| sessions(&twin_db, twin, load(options, width, rw_ratio), options.seed);
+    let in_pool = |width| sessions(&twin_db, twin, load(options, width, rw_ratio), options.plan.seed);
     for width in WIDTHS {
         let turn = warm_turn(&in_pool(width), options)?;
         progress.show(&format!("all in the pool, AntiDEAD {width}, {mode}: {} tps", human(turn.tps())));
@@ -271,7 +267,7 @@ fn case(
     }
     let pool_bytes = (visited_bytes / 10).max(5 << 20);
     let db = site.open(&Settings::pool(pool_bytes))?;
-    let sessions = sessions(&db, site, load(options, WIDTHS[1], rw_ratio), options.seed);
+    let sessions = sessions(&db, site, load(options, WIDTHS[1], rw_ratio), options.plan.seed);
     let path = site.path().context("a real disk has a directory")?;
     let path = path.join(site.file(name_of_history()).context("HISTORY has a file")?);
     let mut case = Case { mode, method, turns: Vec::new(), memory, pool_bytes, visited_bytes, charts: Vec::new() };
@@ -304,8 +300,8 @@ fn resident_bytes(db: &Database) -> u64 {
 
 /// The second of two turns.
 fn warm_turn(load: &Load<'_>, options: &Options) -> Result<Turn> {
-    load.run(options.turn, &mut |_| Ok(()))?;
-    load.run(options.turn, &mut |_| Ok(()))
+    load.run(options.plan.turn, &mut |_| Ok(()))?;
+    load.run(options.plan.turn, &mut |_| Ok(()))
 }
 
 /// Measures the engine and the reference loops in turns.
@@ -320,7 +316,7 @@ fn beside(
     let mut sampler = Sampler::new(db);
     let mut turn = |name: &str, progress: &mut Progress| -> Result<(Turn, Moved)> {
         let before = db.metrics_snapshot();
-        let engine = sampler.run(name, load, options.turn, progress)?;
+        let engine = sampler.run(name, load, options.plan.turn, progress)?;
         Ok((engine, Moved::during(&db.metrics_snapshot().delta(&before))))
     };
     let (warm, moved) = turn("warm-up", progress)?;
@@ -335,7 +331,7 @@ fn beside(
     };
     let (of, bar) = case.judged();
     let decided = |turns: &[Beside]| claims::decided(&turns.iter().map(of).collect::<Vec<_>>(), bar);
-    case.turns = turns::alone(Rounds::up_to_twice(options.turns), beside, decided)?;
+    case.turns = turns::alone(options.plan.rounds, beside, decided)?;
     case.charts = sampler.charts(case.mode, load.classes());
     Ok(())
 }
@@ -358,7 +354,7 @@ impl Surroundings<'_, '_> {
     /// Measures the reference loops with the engine's proportions: of reads and writes, and of
     /// pages and transactions.
     fn yardsticks(&self, engine: &Turn, moved: Moved) -> Result<Yardsticks> {
-        let (depth, duration, page_bytes) = (self.options.sessions as usize, self.options.turn, PAGE_BYTES);
+        let (depth, duration, page_bytes) = (self.options.sessions as usize, self.options.plan.turn, PAGE_BYTES);
         let write_share = moved.write_share();
         let in_pool = Rate::of(&self.in_pool.run(duration, &mut |_| Ok(()))?);
         let fio = match &self.options.fio {
@@ -413,17 +409,17 @@ fn settings(options: &Options, cases: &[Case]) -> serde_json::Value {
         "pool_bytes": pool_bytes,
         "visited_bytes": visited,
         "active_set_of_pool": visited as f64 / pool_bytes as f64,
-        "turns": options.turns,
-        "turn_s": options.turn.as_secs_f64(),
+        "turns": options.plan.rounds.least,
+        "turn_s": options.plan.turn.as_secs_f64(),
         "fio": options.fio.as_ref().map_or_else(|why| format!("none: {why}"), |fio| fio_in_words(fio, options)),
-        "seed": options.seed,
+        "seed": options.plan.seed,
     })
 }
 
 /// fio's arguments for a turn that only reads.
 fn fio_in_words(fio: &Fio, options: &Options) -> String {
     let (depth, file) = (options.sessions as usize, Path::new(""));
-    let job = Job { file, page_bytes: PAGE_BYTES, write_share: 0.0, depth, duration: options.turn };
+    let job = Job { file, page_bytes: PAGE_BYTES, write_share: 0.0, depth, duration: options.plan.turn };
     format!("{}: {}", fio.version(), job.arguments().join(" "))
 }
 

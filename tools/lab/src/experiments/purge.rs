@@ -24,6 +24,7 @@ use crate::progress::Progress;
 use crate::rig::sessions::{SEL2, UPDATE};
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, tps};
+use crate::server::turns::running::{OnServer, There};
 use crate::server::turns::side::{self, Data, Side};
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Findings, Place, Plan, engine_name};
@@ -121,32 +122,34 @@ fn in_turns<S: Subject>(
     Ok(findings.report(plan, sides))
 }
 
-/// Runs it on a server that the user names.
-///
-/// # Errors
-/// If the server or a client fails.
-pub(crate) fn on_running_server(
-    options: &Options,
-    place: Place,
-    sides: &mut [Side<'_>],
-    progress: &mut Progress,
-) -> Result<Findings> {
-    let (plan, workload) = (&options.plan, options.workload());
-    for side in sides.iter_mut() {
-        side.make_tables(Data::Of(workload), plan.seed, progress)?;
+impl OnServer for Options {
+    fn plan(&mut self) -> &mut Plan {
+        &mut self.plan
     }
-    let work = sides[0].work(workload, options.sessions, 1, plan.seed)?;
-    Cell::warm_up(sides, &work, plan.turn, progress)?;
-    let plain = Cell::measure(Asked { name: &["no snapshot"], judged: &[] }, sides, &work, plan, progress)?;
-    sides[0].hold_snapshot()?;
-    let held = Cell::measure(Asked { name: &["a snapshot held"], judged: &[] }, sides, &work, plan, progress)?;
-    progress.step("counting the rows that changed");
-    let words = in_words(&plain, &held, sides[0].rows_changed()?);
-    let cells = vec![plain, held];
-    let history: Column<'_> = ("longest history", &longest_history);
-    let columns: Vec<Column<'_>> = COLUMNS.into_iter().chain([history]).collect();
-    let grids = vec![grid("Without a snapshot and with one", &[""], sides, &columns, &cells)];
-    Ok(Findings { grids, words, ..findings(options, place, cells, sides) })
+
+    fn cache_bytes(&self) -> u64 {
+        self.pool_bytes
+    }
+
+    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
+        let options = &*self;
+        let (plan, workload) = (&options.plan, options.workload());
+        for side in sides.iter_mut() {
+            side.make_tables(Data::Of(workload), plan.seed, progress)?;
+        }
+        let work = sides[0].work(workload, options.sessions, 1, plan.seed)?;
+        Cell::warm_up(sides, &work, plan.turn, progress)?;
+        let plain = Cell::measure(Asked { name: &["no snapshot"], judged: &[] }, sides, &work, plan, progress)?;
+        sides[0].hold_snapshot()?;
+        let held = Cell::measure(Asked { name: &["a snapshot held"], judged: &[] }, sides, &work, plan, progress)?;
+        progress.step("counting the rows that changed");
+        let words = in_words(&plain, &held, sides[0].rows_changed()?);
+        let cells = vec![plain, held];
+        let history: Column<'_> = ("longest history", &longest_history);
+        let columns: Vec<Column<'_>> = COLUMNS.into_iter().chain([history]).collect();
+        let grids = vec![grid("Without a snapshot and with one", &[""], sides, &columns, &cells)];
+        Ok(Findings { grids, words, ..findings(options, there.place, cells, sides) })
+    }
 }
 
 fn longest_history(turn: &Turn) -> Option<f64> {

@@ -16,7 +16,7 @@
 //! that.
 
 use anyhow::{Context, Result, bail, ensure};
-use holdfast_server::{Cache, Server};
+use holdfast_server::Cache;
 use holdfast_workload::scripts::Script;
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -27,14 +27,14 @@ use crate::document::{Document, metrics};
 use crate::experiments::sideload::HOT;
 use crate::figures::{Chart, Grid, Line};
 use crate::measure::{count, human};
-use crate::pin::Role;
 use crate::progress::Progress;
-use crate::server::address::Address;
 use crate::server::contender::Contender;
 use crate::server::data::{self, SCHEMA};
 use crate::server::load::Oltp;
 use crate::server::named::ServerWithSchema;
+use crate::server::own::OwnServer;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, p95, tps};
+use crate::server::turns::running::{OnServer, There};
 use crate::server::turns::side::{Data, Running, Side};
 use crate::server::turns::workload::script;
 use crate::server::turns::{self, Findings, Place, Plan, engine_name};
@@ -162,34 +162,28 @@ struct Measured {
 /// If packages are not available, the server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
-    let server = Server::new(&cache, "lab/querycache").bound_to_us();
+    let mut server = OwnServer::private(&cache, "lab/querycache");
     server.remove()?;
-    let measured = on_private(&cache, &server, options, progress);
-    let _ = server.kill();
+    let measured = on_private(&cache, &mut server, options, progress);
+    server.kill();
     server.remove()?;
     measured
 }
 
-/// The server listens on its socket only; the port makes its name differ.
-const PORT: u16 = 13392;
-
 fn on_private(
     cache: &Cache,
-    server: &Server<'_>,
+    server: &mut OwnServer<'_>,
     options: &Options,
     progress: &mut Progress,
 ) -> Result<(Document, String)> {
     let plan = &options.plan;
-    plan.cores.pin(Role::Server);
-    let up = server.up(PORT, true, &server_options(options));
-    plan.cores.pin(Role::Clients);
-    up.context("start a server")?;
-    let address = Address::Socket(server.socket_path());
+    server.start(&server_options(options), &plan.cores, None).context("start a server")?;
+    let address = server.address.clone();
     let mut sides = Vec::new();
     for &contender in &plan.contenders {
         let mut conn = Conn::new(address.options()).context("connect to the server")?;
         load(&mut conn, contender, options, progress)?;
-        let running = Running { address: address.clone(), conn, pid: Some(server.pid()?) };
+        let running = Running { address: address.clone(), conn, pid: server.pid() };
         sides.push(Side::of_running_server(cache, &plan.cores, &engine_name(contender), contender, running));
     }
     let mut cells = Vec::new();
@@ -210,7 +204,6 @@ fn server_options(options: &Options) -> Vec<String> {
     let mut list = Contender::Holdfast.options(pool, 1.0);
     list.push(format!("--innodb-buffer-pool-size={pool}"));
     list.extend(with_query_cache(options.cache_bytes));
-    list.push("--skip-networking".into());
     list
 }
 
@@ -242,39 +235,47 @@ fn load(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut
 }
 
 /// The names of the sides on a running server.
-pub(crate) const SIDES: [&str; 2] = ["query cache asked", "not asked"];
+const SIDES: [&str; 2] = ["query cache asked", "not asked"];
 
-/// Runs it on a running server; the sides are [`SIDES`].
-///
-/// # Errors
-/// If the server has no query cache or does not use it, if the table would not fit into its
-/// engine's cache, or a client fails.
-pub(crate) fn on_running_server(
-    options: &mut Options,
-    on_server: &ServerWithSchema,
-    place: Place,
-    cache: &Cache,
-    sides: &mut [Side<'_>],
-    progress: &mut Progress,
-) -> Result<Findings> {
-    ensure_in_use(on_server)?;
-    let room = on_server.pool_bytes / BYTES_PER_ROW;
-    ensure!(
-        room >= FEWEST_ROWS,
-        "the engine's cache has {} MB: too little for a table that is to be in memory",
-        on_server.pool_bytes >> 20
-    );
-    options.rows = options.rows.min(u32::try_from(room).unwrap_or(u32::MAX));
-    let plan = &options.plan;
-    sides[0].make_tables(Data::Sbtest(options.rows), plan.seed, progress)?;
-    let mut cells = Vec::new();
-    for prepared in [true, false] {
-        let loads = [true, false].map(|cached| Asking { cached, prepared }.load(cache, options, SCHEMA));
-        let loads = loads.into_iter().collect::<Result<Vec<_>>>()?;
-        cells.push(measure(&[Asking { cached: true, prepared }.mode()], sides, &loads, plan, progress)?);
+impl OnServer for Options {
+    fn plan(&mut self) -> &mut Plan {
+        &mut self.plan
     }
-    let words = cells.iter().filter_map(in_words).collect();
-    Ok(Findings { words, ..findings(options, place, cells, &["db-ps-mode"], sides) })
+
+    fn cache_bytes(&self) -> u64 {
+        pool_bytes(self)
+    }
+
+    fn query_cache_bytes(&self) -> Option<u64> {
+        Some(self.cache_bytes)
+    }
+
+    fn sides(&self, _: String) -> Vec<String> {
+        SIDES.map(str::to_owned).to_vec()
+    }
+
+    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
+        let There { server: on_server, place, cache } = there;
+        let options = self;
+        ensure_in_use(on_server)?;
+        let room = on_server.pool_bytes / BYTES_PER_ROW;
+        ensure!(
+            room >= FEWEST_ROWS,
+            "the engine's cache has {} MB: too little for a table that is to be in memory",
+            on_server.pool_bytes >> 20
+        );
+        options.rows = options.rows.min(u32::try_from(room).unwrap_or(u32::MAX));
+        let plan = &options.plan;
+        sides[0].make_tables(Data::Sbtest(options.rows), plan.seed, progress)?;
+        let mut cells = Vec::new();
+        for prepared in [true, false] {
+            let loads = [true, false].map(|cached| Asking { cached, prepared }.load(cache, options, SCHEMA));
+            let loads = loads.into_iter().collect::<Result<Vec<_>>>()?;
+            cells.push(measure(&[Asking { cached: true, prepared }.mode()], sides, &loads, plan, progress)?);
+        }
+        let words = cells.iter().filter_map(in_words).collect();
+        Ok(Findings { words, ..findings(options, place, cells, &["db-ps-mode"], sides) })
+    }
 }
 
 fn ensure_in_use(on_server: &ServerWithSchema) -> Result<()> {

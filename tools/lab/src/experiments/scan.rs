@@ -22,9 +22,10 @@ pub(crate) mod servers;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
+use holdfast_testkit::DiskModel;
 use holdfast_workload::TableNo;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ use crate::measure::{Figure, human, per_second};
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
 use crate::target::{
-    Content, EmbeddedSite, Hint, Place, Policy, PoolState, Query, Site, TableSpec, Target, TargetSpec,
+    Content, EmbeddedSite, Hint, Policy, PoolState, Query, Site, TableSpec, Target, TargetSpec, described, disk,
 };
 use crate::text::table;
 use crate::turns::{self, Rounds};
@@ -84,32 +85,18 @@ impl Options {
         (4.0 / self.factor).round().max(1.0) as u32
     }
 
-    fn place(&self) -> Place {
-        match &self.real_disk {
-            Some(dir) => Place::Real { dir: dir.clone() },
-            None => Place::Model {
-                seek: Duration::from_secs_f64(0.008 / self.factor),
-                bytes_per_second: (100e6 * self.factor) as u64,
-            },
-        }
+    fn disk(&self) -> DiskModel {
+        DiskModel::spinning().times_as_fast(self.factor)
     }
 
     fn settings(&self) -> Value {
-        let disk = match self.place() {
-            Place::Real { .. } => json!("real"),
-            Place::Model { seek, bytes_per_second } => json!({
-                "model": "single actuator",
-                "seek_ms": seek.as_secs_f64() * 1e3,
-                "mb_per_s": bytes_per_second as f64 / 1e6,
-            }),
-        };
         json!({
             "factor": self.factor,
             "pool_bytes": self.pool_bytes(),
             "new_order_warehouses": self.small_warehouses(),
             "stock_warehouses": self.big_warehouses(),
             "repetitions": self.repetitions,
-            "disk": disk,
+            "disk": described(self.real_disk.is_none().then(|| self.disk())),
             "pinned": self.cores.pins(),
             "seed": self.seed,
         })
@@ -201,11 +188,16 @@ impl Sequence {
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     progress.step("loading the tables");
     progress.show(&format!("{SMALL} and {BIG}"));
-    let small = Content::NewOrder { warehouses: options.small_warehouses() };
-    let big = Content::Stock { seed: options.seed, warehouses: options.big_warehouses() };
-    let tables = [TableSpec { name: SMALL, content: small }, TableSpec { name: BIG, content: big }];
+    let (small, big) = (Content::NewOrder(options.small_warehouses()), Content::Stock(options.big_warehouses()));
+    let tables = [(SMALL, small), (BIG, big)].map(|(name, content)| TableSpec { name, seed: options.seed, content });
     let load_pool = options.pool_bytes() * 16;
-    let site = EmbeddedSite::load(&options.place(), &tables, 1, load_pool, options.cores.clone());
+    let site = EmbeddedSite::load(
+        &disk(options.real_disk.as_deref(), options.disk()),
+        &tables,
+        1,
+        load_pool,
+        options.cores.clone(),
+    );
     let site = site.context("load the tables")?;
     run_on(&site, options, progress)
 }

@@ -23,8 +23,8 @@ use crate::figures::{Chart, Grid, Line};
 use crate::measure::human;
 use crate::progress::Progress;
 use crate::rig::site::{self, DiskKind, Site, Tables};
-use crate::server::named::ServerWithSchema;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, Of, grid, p99, tps};
+use crate::server::turns::running::{OnServer, There};
 use crate::server::turns::side::{Data, Settings, Side};
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Findings, Place, Plan};
@@ -121,34 +121,35 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Documen
     Ok(findings(options, Place::private(), &bars, cells, &sides).report(plan, &sides))
 }
 
-/// Runs it on a server that the user names.
-///
-/// # Errors
-/// If the server or a client fails.
-pub(crate) fn on_running_server(
-    options: &mut Options,
-    on_server: &ServerWithSchema,
-    place: Place,
-    sides: &mut [Side<'_>],
-    progress: &mut Progress,
-) -> Result<Findings> {
-    let mut words = Vec::new();
-    if let Some(room) = on_server.before.variable("max_connections").map(|most| most - SPARE) {
-        let asked = options.counts.len();
-        options.counts.retain(|&n| f64::from(n) <= room);
-        if options.counts.len() < asked {
-            words.push(format!("More sessions than {room:.0} do not fit into the server's max_connections."));
+impl OnServer for Options {
+    fn plan(&mut self) -> &mut Plan {
+        &mut self.plan
+    }
+
+    fn cache_bytes(&self) -> u64 {
+        self.workload.bytes()
+    }
+
+    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
+        let options = self;
+        let mut words = Vec::new();
+        if let Some(room) = there.server.before.variable("max_connections").map(|most| most - SPARE) {
+            let asked = options.counts.len();
+            options.counts.retain(|&n| f64::from(n) <= room);
+            if options.counts.len() < asked {
+                words.push(format!("More sessions than {room:.0} do not fit into the server's max_connections."));
+            }
         }
+        for side in sides.iter_mut() {
+            side.make_tables(Data::Of(options.workload), options.plan.seed, progress)?;
+        }
+        let bars = Bars::against_engines();
+        let cells = measure(options, &bars, sides, progress)?;
+        let mut findings = findings(options, there.place, &bars, cells, sides);
+        words.extend(options.workload.modes().iter().filter_map(|(mode, _)| fall(mode, &findings.cells)));
+        findings.words = words;
+        Ok(findings)
     }
-    for side in sides.iter_mut() {
-        side.make_tables(Data::Of(options.workload), options.plan.seed, progress)?;
-    }
-    let bars = Bars::against_engines();
-    let cells = measure(options, &bars, sides, progress)?;
-    let mut findings = findings(options, place, &bars, cells, sides);
-    words.extend(options.workload.modes().iter().filter_map(|(mode, _)| fall(mode, &findings.cells)));
-    findings.words = words;
-    Ok(findings)
 }
 
 /// Connections that are left to other clients and to the lab itself.

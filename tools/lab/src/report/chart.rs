@@ -4,6 +4,8 @@
 use maud::{Markup, html};
 use serde_json::json;
 
+use crate::figures::{Chart, Span};
+
 /// Width of a chart's drawing area and margins, in SVG units.
 const WIDTH: f64 = 560.0;
 const LEFT: f64 = 52.0;
@@ -13,37 +15,6 @@ const BOTTOM: f64 = 34.0;
 
 /// The time axis of an experiment with a side load.
 pub const SIDE_LOAD: &str = "seconds since the side load began";
-
-/// A line over time.
-#[derive(Clone, Debug)]
-pub struct Line {
-    pub name: String,
-    pub class: &'static str,
-    /// Its points, x ascending.
-    pub points: Vec<(f64, f64)>,
-    /// True if it is a reference rather than a measurement.
-    pub dashed: bool,
-}
-
-/// A shaded stretch of the x axis.
-#[derive(Clone, Debug)]
-pub struct Band {
-    pub from: f64,
-    pub to: f64,
-    pub label: String,
-}
-
-/// Lines over time on one axis.
-#[derive(Clone, Debug)]
-pub struct LineChart {
-    pub title: String,
-    /// The quantity on the x axis.
-    pub x_label: String,
-    /// The quantity on the y axis.
-    pub y_label: String,
-    pub lines: Vec<Line>,
-    pub bands: Vec<Band>,
-}
 
 /// A layer of a stack.
 #[derive(Clone, Debug)]
@@ -65,7 +36,7 @@ pub struct StackChart {
     pub layers: Vec<Layer>,
     /// Top of the axis.
     pub max: f64,
-    pub bands: Vec<Band>,
+    pub bands: Vec<Span>,
 }
 
 /// A bar with its label.
@@ -136,7 +107,7 @@ impl Frame {
         self.height - BOTTOM
     }
 
-    fn axes(&self, x_label: &str, y_label: &str, bands: &[Band]) -> Markup {
+    fn axes(&self, x_label: &str, y_label: &str, bands: &[Span]) -> Markup {
         let (left, right, base) = (LEFT, WIDTH - RIGHT, self.base());
         html! {
             @for (n, band) in bands.iter().enumerate() {
@@ -188,32 +159,29 @@ fn headroom(max: f64) -> f64 {
     if max > 0.0 { max * 1.12 } else { 1.0 }
 }
 
-impl LineChart {
-    /// Draws the chart; `None` if there is nothing to draw.
-    pub fn draw(&self) -> Option<Markup> {
-        let points = || self.lines.iter().flat_map(|l| l.points.iter().copied());
-        let min_x = points().map(|p| p.0).reduce(f64::min)?;
-        let max_x = points().map(|p| p.0).reduce(f64::max)?;
-        let max_y = points().map(|p| p.1).reduce(f64::max)?;
-        let frame = Frame { x: (min_x, max_x), y_max: headroom(max_y), height: 260.0 };
-        let hover: Vec<_> = self
-            .lines
-            .iter()
-            .map(|l| json!({"name": l.name, "class": l.class, "x": xs(&l.points), "y": ys(&l.points)}))
-            .collect();
-        Some(figure(
-            &self.title,
-            &frame,
-            &json!(hover),
-            html! {
-                (frame.axes(&self.x_label, &self.y_label, &self.bands))
-                @for line in &self.lines {
-                    path class=(format!("line {}{}", line.class, if line.dashed { " dashed" } else { "" }))
-                        d=(path(line.points.iter().map(|p| (frame.x(p.0), frame.y(p.1))))) {}
-                }
-            },
-        ))
-    }
+/// Draws the lines of a chart, each in a class; `None` if there is nothing to draw.
+pub fn lines(chart: &Chart, classes: &[&'static str]) -> Option<Markup> {
+    let points = || chart.lines.iter().flat_map(|l| l.points.iter().copied());
+    let min_x = points().map(|p| p.0).reduce(f64::min)?;
+    let max_x = points().map(|p| p.0).reduce(f64::max)?;
+    let max_y = points().map(|p| p.1).reduce(f64::max)?;
+    let frame = Frame { x: (min_x, max_x), y_max: headroom(max_y), height: 260.0 };
+    let lines = || chart.lines.iter().zip(classes);
+    let hover: Vec<_> = lines()
+        .map(|(l, class)| json!({"name": l.name, "class": class, "x": xs(&l.points), "y": ys(&l.points)}))
+        .collect();
+    Some(figure(
+        &chart.title,
+        &frame,
+        &json!(hover),
+        html! {
+            (frame.axes(&chart.x_label, &chart.y_label, &chart.spans))
+            @for (line, class) in lines() {
+                path class=(format!("line {}{}", class, if line.dashed { " dashed" } else { "" }))
+                    d=(path(line.points.iter().map(|p| (frame.x(p.0), frame.y(p.1))))) {}
+            }
+        },
+    ))
 }
 
 fn xs(points: &[(f64, f64)]) -> Vec<f64> {
@@ -325,6 +293,7 @@ pub fn legend(entries: &[(String, &'static str, bool)]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::figures::Line;
 
     #[test]
     fn ticks_are_round_and_cover_the_range() {
@@ -344,23 +313,17 @@ mod tests {
         assert_eq!(fitting("warm-up", 20.0), "");
     }
 
-    fn empty() -> LineChart {
-        let (title, x_label, y_label) = ("t".into(), "x".into(), "y".into());
-        LineChart { title, x_label, y_label, lines: Vec::new(), bands: Vec::new() }
-    }
-
     #[test]
     fn charts_without_data_are_not_drawn() {
-        assert!(empty().draw().is_none());
+        assert!(lines(&Chart::over("t", "x", "y", Vec::new()), &[]).is_none());
         assert!(bars("t", &[]).is_none());
     }
 
     #[test]
     fn a_line_is_drawn_where_its_points_are() {
-        let line = Line { name: "a".into(), class: "c", points: vec![(0.0, 0.0), (1.0, 10.0)], dashed: false };
-        let band = Band { from: 0.0, to: 1.0, label: "phase".into() };
-        let chart = LineChart { title: "<t>".into(), lines: vec![line], bands: vec![band], ..empty() };
-        let svg = chart.draw().unwrap().into_string();
+        let line = Line { name: "a".into(), points: vec![(0.0, 0.0), (1.0, 10.0)], dashed: false };
+        let band = Span { from: 0.0, to: 1.0, label: "phase".into() };
+        let svg = lines(&Chart::over_time("<t>", "y", vec![line], vec![band]), &["c"]).unwrap().into_string();
         assert!(svg.contains("d=\"M52.0 226.0L548.0 "), "{svg}");
         assert!(svg.contains("&lt;t&gt;") && svg.contains(">phase<"), "{svg}");
     }

@@ -3,8 +3,8 @@
 use maud::{Markup, html};
 
 use super::body::Body;
-use super::chart::{Band, Line, LineChart, legend};
-use crate::figures::{Chart, Figures, Grid};
+use super::chart::{self, legend};
+use crate::figures::{Chart, Figures, Grid, Line};
 
 /// CSS classes of the lines of a chart, in their order.
 const TONES: [&str; 8] = [
@@ -68,33 +68,22 @@ fn names(charts: &[Chart]) -> Vec<&str> {
 /// The tones of a chart's lines: those that they have in the chart with all `names`, if the chart
 /// has the same lines.
 fn tones(chart: &Chart, names: &[&str]) -> Vec<&'static str> {
-    let known = |line: &crate::figures::Line| names.iter().position(|name| *name == line.name);
+    let known = |line: &Line| names.iter().position(|name| *name == line.name);
     let same: Option<Vec<usize>> = chart.lines.iter().map(known).collect();
     same.unwrap_or_else(|| (0..chart.lines.len()).collect()).into_iter().map(tone).collect()
 }
 
 fn draw(chart: &Chart, names: &[&str]) -> Markup {
     // A line of zeros takes room and shows nothing; nor does a chart of references alone.
-    let shown = |line: &crate::figures::Line| line.points.iter().any(|p| p.1 != 0.0);
-    let lines: Vec<Line> = chart
-        .lines
-        .iter()
-        .zip(tones(chart, names))
-        .filter(|(line, _)| shown(line))
-        .map(|(line, tone)| Line {
-            name: line.name.clone(),
-            class: if line.dashed { "ceiling" } else { tone },
-            points: line.points.clone(),
-            dashed: line.dashed,
-        })
-        .collect();
+    let shown = |line: &Line| line.points.iter().any(|p| p.1 != 0.0);
+    let lines = chart.lines.iter().zip(tones(chart, names)).filter(|(line, _)| shown(line));
+    let toned = lines.map(|(line, tone)| (line.clone(), if line.dashed { "ceiling" } else { tone }));
+    let (lines, classes): (Vec<Line>, Vec<&'static str>) = toned.unzip();
     if lines.iter().all(|line| line.dashed) {
         return html! {};
     }
-    let names = lines.iter().map(|l| (l.name.clone(), l.class, l.dashed)).collect::<Vec<_>>();
-    let bands = chart.spans.iter().map(|s| Band { from: s.from, to: s.to, label: s.label.clone() }).collect();
-    let (x_label, y_label) = (chart.x_label.clone(), chart.y_label.clone());
-    let drawing = LineChart { title: chart.title.clone(), x_label, y_label, lines, bands }.draw();
+    let names: Vec<_> = lines.iter().zip(&classes).map(|(l, class)| (l.name.clone(), *class, l.dashed)).collect();
+    let drawing = chart::lines(&Chart { lines, ..chart.clone() }, &classes);
     html! {
         @if let Some(drawing) = drawing {
             div { (drawing) (legend(&names)) }
@@ -108,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_server_has_the_same_tone_in_every_chart() {
-        let line = |name: &str| crate::figures::Line { name: name.to_owned(), points: vec![(0.0, 1.0)], dashed: false };
+        let line = |name: &str| Line { name: name.to_owned(), points: vec![(0.0, 1.0)], dashed: false };
         let chart = |names: &[&str]| Chart::over("t", "x", "y", names.iter().map(|name| line(name)).collect());
         let charts = [chart(&["b"]), chart(&["a", "b", "c"]), chart(&["d", "b"])];
         let names = names(&charts);

@@ -4,9 +4,10 @@ use maud::{Markup, html};
 use serde_json::{Map, Value};
 
 use super::body::Body;
-use super::chart::{Band, Layer, Line, LineChart, SIDE_LOAD, StackChart, legend};
+use super::chart::{self, Layer, SIDE_LOAD, StackChart, legend};
 use super::values::{number, policy_class, text};
 use crate::document::{Document, Run};
+use crate::figures::{Chart, Line, Span};
 use crate::measure::human;
 
 /// The parts of a run in which the side load is under way.
@@ -38,8 +39,8 @@ impl<'a> View<'a> {
         self.samples().iter().filter_map(point).collect()
     }
 
-    fn bands(&self) -> Vec<Band> {
-        let shift = |b: Band| Band { from: b.from - self.zero, to: b.to - self.zero, ..b };
+    fn bands(&self) -> Vec<Span> {
+        let shift = |b: Span| Span { from: b.from - self.zero, to: b.to - self.zero, ..b };
         phases(self.run).into_iter().map(shift).collect()
     }
 
@@ -48,11 +49,11 @@ impl<'a> View<'a> {
     }
 }
 
-fn phases(run: &Run) -> Vec<Band> {
+fn phases(run: &Run) -> Vec<Span> {
     let list = run.metrics.get("phases").and_then(Value::as_array);
     let band = |p: &Value| {
         let label = p.get("name")?.as_str()?.to_owned();
-        Some(Band { from: p.get("from")?.as_f64()?, to: p.get("to")?.as_f64()?, label })
+        Some(Span { from: p.get("from")?.as_f64()?, to: p.get("to")?.as_f64()?, label })
     };
     list.into_iter().flatten().filter_map(band).collect()
 }
@@ -141,25 +142,26 @@ fn throughput(title: &str, views: &[&View<'_>], ceiling: Option<&View<'_>>) -> O
     let from = views.iter().map(lead).fold(0.0, f64::min);
     let line = |v: &&View<'_>| Line {
         name: v.run.policy.clone(),
-        class: policy_class(&v.run.policy),
         points: v.series("tps").into_iter().filter(|p| p.0 >= from).collect(),
         dashed: false,
     };
     let mut lines: Vec<Line> = views.iter().map(line).collect();
+    let mut classes: Vec<&str> = views.iter().map(|v| policy_class(&v.run.policy)).collect();
     let end = lines.iter().flat_map(|l| l.points.last()).map(|p| p.0).reduce(f64::max)?;
     if let Some(view) = ceiling {
         let tps: Vec<f64> = view.series("tps").into_iter().filter(|p| p.0 >= 0.0).map(|p| p.1).collect();
         if let Some(figure) = crate::measure::Figure::of(&tps) {
             let points = vec![(from, figure.median), (end, figure.median)];
-            lines.push(Line { name: view.run.policy.clone(), class: "ceiling", points, dashed: true });
+            lines.push(Line { name: view.run.policy.clone(), points, dashed: true });
+            classes.push("ceiling");
         }
     }
     let before = views.first().and_then(|v| v.bands().into_iter().rev().find(|b| b.from < 0.0));
     let mut bands = Vec::new();
-    bands.extend(before.map(|b| Band { from, to: 0.0, label: b.label }));
-    bands.push(Band { from: 0.0, to: end, label: "OLTP and dump".to_owned() });
-    let (x_label, y_label) = (SIDE_LOAD.to_owned(), "transactions per second".to_owned());
-    LineChart { title: title.to_owned(), x_label, y_label, lines, bands }.draw()
+    bands.extend(before.map(|b| Span { from, to: 0.0, label: b.label }));
+    bands.push(Span { from: 0.0, to: end, label: "OLTP and dump".to_owned() });
+    let chart = Chart { spans: bands, ..Chart::over(title, SIDE_LOAD, "transactions per second", lines) };
+    chart::lines(&chart, &classes)
 }
 
 /// Classes of the pool's layers, in the order of the run's segments.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use holdfast::io::{FileDisk, MemoryDisk};
 use holdfast::{Builder, Database, Disk, FlushAtCommit, FlushMethod};
 use holdfast_testkit::{DiskModel, ModelDisk};
-use holdfast_workload::{dbstress, sysbench};
+use holdfast_workload::{dbstress, dbt2, sysbench};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -32,6 +32,28 @@ pub enum DiskKind {
 }
 
 impl DiskKind {
+    /// A new directory on a real disk; none for the others.
+    pub fn new_dir(&self) -> Result<Option<TempDir>> {
+        let DiskKind::Real { dir, .. } = self else { return Ok(None) };
+        let made = tempfile::Builder::new().prefix("holdfast-lab-").tempdir_in(dir);
+        Ok(Some(made.with_context(|| format!("make a directory in {}", dir.display()))?))
+    }
+
+    /// An empty disk for a database called `name`, with its model, if it has one. The model is off.
+    pub fn empty(&self, name: &Path) -> Result<(Arc<dyn Disk>, Option<ModelDisk>)> {
+        Ok(match self {
+            DiskKind::Memory => (Arc::new(MemoryDisk::new()), None),
+            DiskKind::Model(model) => {
+                let disk = modelled(Arc::new(MemoryDisk::new()), *model);
+                (Arc::new(disk.clone()), Some(disk))
+            }
+            DiskKind::Real { method, .. } => {
+                let disk = FileDisk::create(name, *method);
+                (Arc::new(disk.with_context(|| format!("create {}", name.display()))?), None)
+            }
+        })
+    }
+
     /// The disk, for the settings of a document.
     pub fn describe(&self) -> Value {
         match self {
@@ -45,6 +67,14 @@ impl DiskKind {
             DiskKind::Real { .. } => json!("real, through the system's cache"),
         }
     }
+}
+
+/// `inner` behind a model that is off. Its clock sleeps without spinning, since the cores are for
+/// the sessions.
+pub fn modelled(inner: Arc<dyn Disk>, model: DiskModel) -> ModelDisk {
+    let disk = ModelDisk::new(inner, model, Arc::new(PausableClock::new()));
+    disk.set_enabled(false);
+    disk
 }
 
 /// The settings of a database; the others are defaults.
@@ -89,6 +119,41 @@ pub enum Tables {
     DbStress(dbstress::Options),
 }
 
+impl Tables {
+    fn list(self, seed: u64) -> Vec<TableSpec> {
+        let options = match self {
+            Tables::Sbtest { rows } => return vec![TableSpec { name: "sbtest", seed, content: Content::Sbtest(rows) }],
+            Tables::DbStress(options) => options,
+        };
+        let tables = dbstress::table_names(options.hpk).iter().zip(dbstress::Table::ALL);
+        tables.map(|(name, table)| TableSpec { name, seed, content: Content::DbStress(options, table) }).collect()
+    }
+}
+
+/// A table of an experiment.
+#[derive(Clone, Copy, Debug)]
+pub struct TableSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// Seed of its rows.
+    pub seed: u64,
+    /// Its rows.
+    pub content: Content,
+}
+
+/// Rows of a table.
+#[derive(Clone, Copy, Debug)]
+pub enum Content {
+    /// `sbtest` with that many rows.
+    Sbtest(u32),
+    /// `new_order` of that many warehouses.
+    NewOrder(u32),
+    /// `stock` of that many warehouses.
+    Stock(u32),
+    /// A table of dbSTRESS.
+    DbStress(dbstress::Options, dbstress::Table),
+}
+
 /// The data, and the disk that it is on.
 pub struct Site {
     disk: Arc<dyn Disk>,
@@ -102,45 +167,20 @@ pub struct Site {
 impl Site {
     /// Loads `tables` with `seed`, at memory speed if the disk is a model.
     pub fn load(kind: &DiskKind, tables: Tables, seed: u64) -> Result<Site> {
-        let (mut dir, mut model, mut name) = (None, None, PathBuf::from("lab"));
-        let disk: Arc<dyn Disk> = match kind {
-            DiskKind::Memory => Arc::new(MemoryDisk::new()),
-            DiskKind::Model(parameters) => {
-                let memory = Arc::new(MemoryDisk::new());
-                let disk = ModelDisk::new(memory, *parameters, Arc::new(PausableClock::new()));
-                disk.set_enabled(false);
-                model = Some(disk.clone());
-                Arc::new(disk)
-            }
-            DiskKind::Real { dir: parent, method } => {
-                let made = tempfile::Builder::new().prefix("holdfast-lab-").tempdir_in(parent);
-                let made = made.with_context(|| format!("make a directory in {}", parent.display()))?;
-                name = made.path().join("data.hf");
-                let disk = FileDisk::create(&name, *method);
-                dir = Some(made);
-                Arc::new(disk.with_context(|| format!("create {}", name.display()))?)
-            }
-        };
-        let definitions = definitions(tables);
+        let dir = kind.new_dir()?;
+        let name = dir.as_ref().map_or_else(|| PathBuf::from("lab"), |dir| dir.path().join("data.hf"));
+        let (disk, model) = kind.empty(&name)?;
+        let tables = tables.list(seed);
+        let definitions = definitions(&tables);
         let mut site = Site { disk, model, name, tables: definitions, files: Vec::new(), _dir: dir };
-        site.fill(tables, seed).context("load the tables")?;
+        site.fill(&tables).context("load the tables")?;
         site.set_slow(true);
         Ok(site)
     }
 
-    fn fill(&mut self, tables: Tables, seed: u64) -> Result<()> {
+    fn fill(&mut self, tables: &[TableSpec]) -> Result<()> {
         let db = self.builder(&Settings::pool(64 << 20)).create(&self.name)?;
-        for (number, definition) in self.tables.iter().enumerate() {
-            db.create_table_with(definition, |loader| {
-                let mut push = |key: &[u8], row: &[u8]| loader.push(key, row);
-                match tables {
-                    Tables::Sbtest { rows } => sysbench::generate(seed, rows, 1..=rows, &mut push),
-                    Tables::DbStress(options) => {
-                        dbstress::generate(&options, dbstress::Table::ALL[number], seed, &mut push)
-                    }
-                }
-            })?;
-        }
+        fill(&db, tables, &self.tables)?;
         self.files = db.list_tables().into_iter().map(|t| (t.name, t.file)).collect();
         db.close()?;
         Ok(())
@@ -183,11 +223,24 @@ impl Site {
     }
 }
 
-fn definitions(tables: Tables) -> Arc<[Definition]> {
-    match tables {
-        Tables::Sbtest { .. } => Arc::new([definition("sbtest", true)]),
-        Tables::DbStress(options) => {
-            dbstress::table_names(options.hpk).iter().map(|name| definition(name, false)).collect()
-        }
+/// The definitions of tables.
+pub fn definitions(tables: &[TableSpec]) -> Arc<[Definition]> {
+    tables.iter().map(|t| definition(t.name, matches!(t.content, Content::Sbtest(_)))).collect()
+}
+
+/// Creates tables with their rows.
+pub fn fill(db: &Database, tables: &[TableSpec], definitions: &[Definition]) -> Result<()> {
+    for (table, definition) in tables.iter().zip(definitions) {
+        let loaded = db.create_table_with(definition, |loader| {
+            let mut push = |key: &[u8], row: &[u8]| loader.push(key, row);
+            match (table.content, table.seed) {
+                (Content::Sbtest(rows), seed) => sysbench::generate(seed, rows, 1..=rows, &mut push),
+                (Content::NewOrder(warehouses), _) => dbt2::generate_new_order(warehouses, &mut push),
+                (Content::Stock(warehouses), seed) => dbt2::generate_stock(seed, warehouses, &mut push),
+                (Content::DbStress(options, table), seed) => dbstress::generate(&options, table, seed, &mut push),
+            }
+        });
+        loaded.with_context(|| format!("load the table {}", table.name))?;
     }
+    Ok(())
 }

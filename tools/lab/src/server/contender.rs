@@ -17,6 +17,18 @@ pub enum Contender {
     MyRocks,
 }
 
+/// InnoDB with the default `innodb_old_blocks_time`.
+pub const INNODB: Contender = Contender::InnoDb { old_blocks_time_ms: 1000 };
+
+/// The engine's name in texts.
+#[must_use]
+pub fn engine_name(contender: Contender) -> String {
+    match contender {
+        Contender::InnoDb { .. } => "InnoDB".to_owned(),
+        other => other.to_string(),
+    }
+}
+
 /// The engines by the names of `--engines`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Engine {
@@ -56,14 +68,30 @@ const LRU_SCAN_DEPTH: f64 = 1536.0;
 pub(super) const LRU_SCAN_DEPTH_MIN: f64 = 100.0;
 
 impl Contender {
+    /// Its engine, without the setting.
+    #[must_use]
+    pub fn kind(self) -> Engine {
+        match self {
+            Contender::Holdfast => Engine::Holdfast,
+            Contender::InnoDb { .. } => Engine::Innodb,
+            Contender::MyRocks => Engine::Myrocks,
+        }
+    }
+
     /// The name in `ENGINE=`.
     #[must_use]
     pub fn engine(self) -> &'static str {
-        match self {
-            Contender::Holdfast => "HOLDFAST",
-            Contender::InnoDb { .. } => "InnoDB",
-            Contender::MyRocks => "ROCKSDB",
+        match self.kind() {
+            Engine::Holdfast => "HOLDFAST",
+            Engine::Innodb => "InnoDB",
+            Engine::Myrocks => "ROCKSDB",
         }
+    }
+
+    /// The name of a variable of the engine, given without the engine's prefix.
+    #[must_use]
+    pub fn variable(self, name: &str) -> String {
+        format!("{}_{name}", self.engine().to_lowercase())
     }
 
     /// Options of a server whose cache for this engine has `pool_bytes`. Sizes are divided by

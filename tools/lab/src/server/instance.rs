@@ -7,15 +7,17 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use holdfast_server::{Cache, Server};
+use holdfast_server::Cache;
 
 use super::address::Address;
+use super::contender::Contender;
 use super::load::{Dump, Oltp, Sysbench};
+use super::own::OwnServer;
 use super::probe::{Counters, Probe};
-use crate::bench::{Phase, Sample};
+use crate::bench::{Phase, Recording, Sample};
 use crate::experiments::sideload::outcome::{Resident, mb_of, segments};
 use crate::measure::{human, per_second};
-use crate::pin::{Cores, Role};
+use crate::pin::Cores;
 use crate::progress::Progress;
 
 /// All counters at one moment.
@@ -65,12 +67,8 @@ const PAGES_PER_LISTING: u64 = 4096;
 /// The parameters of an instance.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Its name in texts.
-    pub name: String,
-    /// Engine of the tables.
-    pub engine: &'static str,
-    /// Options of the server.
-    pub options: Vec<String>,
+    /// The engine of the tables, which is its name in texts.
+    pub contender: Contender,
     /// Size of its pool, in bytes.
     pub pool_bytes: u64,
     /// Rows of the big table.
@@ -83,7 +81,6 @@ pub struct Spec {
 pub struct Instance<'c> {
     cache: &'c Cache,
     cores: &'c Cores,
-    name: String,
     address: Address,
     /// A connection for queries.
     pub probe: Probe,
@@ -97,35 +94,29 @@ pub struct Instance<'c> {
     /// Samples from one listing of the pool to the next; `None` for no listing.
     listing_every: Option<u64>,
     listed: Vec<f64>,
-    samples: Vec<Sample>,
-    phases: Vec<Phase>,
-    /// The private server; `None` for one that the lab did not start.
-    server: Option<Server<'c>>,
+    recording: Recording,
+    /// The private server; `None` for one that the lab did not start. It is killed behind its
+    /// clients: nothing was written, and its data is removed with the experiment.
+    server: Option<OwnServer<'c>>,
 }
 
 /// An estimate until the first dump has ended.
 const BYTES_PER_ROW: f64 = 205.0;
 
 impl<'c> Instance<'c> {
-    /// Starts `server` on its data.
-    pub fn start(cache: &'c Cache, cores: &'c Cores, server: Server<'c>, spec: &Spec) -> Result<Instance<'c>> {
-        // Processes inherit the cores of the thread that starts them.
-        cores.pin(Role::Server);
-        let up = server.up(PORT, false, &spec.options);
-        cores.pin(Role::Clients);
-        up.with_context(|| format!("start a server for {}", spec.name))?;
-        let mut instance = Instance::attach(cache, cores, Address::Socket(server.socket_path()), spec)?;
+    /// Measures `server`, which runs.
+    pub fn of_own(cache: &'c Cache, cores: &'c Cores, server: OwnServer<'c>, spec: &Spec) -> Result<Instance<'c>> {
+        let mut instance = Instance::attach(cache, cores, server.address.clone(), spec)?;
         instance.server = Some(server);
         Ok(instance)
     }
 
     /// Connects to a running server.
     pub fn attach(cache: &'c Cache, cores: &'c Cores, address: Address, spec: &Spec) -> Result<Instance<'c>> {
-        let probe = Probe::new(&address, spec.engine)?;
+        let probe = Probe::new(&address, spec.contender)?;
         Ok(Instance {
             cache,
             cores,
-            name: spec.name.clone(),
             address,
             probe,
             oltp: None,
@@ -136,8 +127,7 @@ impl<'c> Instance<'c> {
             big_rows: spec.big_rows,
             listing_every: spec.listed.then(|| (spec.pool_bytes / (16 << 10) / PAGES_PER_LISTING).max(1)),
             listed: vec![0.0; segments().len()],
-            samples: Vec::new(),
-            phases: Vec::new(),
+            recording: Recording::new(&spec.contender.to_string()),
             server: None,
         })
     }
@@ -146,7 +136,7 @@ impl<'c> Instance<'c> {
     pub fn shut_down(mut self) -> Result<()> {
         self.stop_oltp();
         self.stop_dump();
-        self.server.as_ref().map_or(Ok(()), Server::down)
+        self.server.as_mut().map_or(Ok(()), OwnServer::shut_down)
     }
 
     /// Starts sysbench, stopped.
@@ -201,7 +191,7 @@ impl<'c> Instance<'c> {
 
     /// Samples and phases so far.
     pub fn series(&self) -> (&[Sample], &[Phase]) {
-        (&self.samples, &self.phases)
+        self.recording.series()
     }
 
     /// All counters now, while the server's time is stopped.
@@ -229,9 +219,7 @@ impl<'c> Instance<'c> {
         progress: &mut Progress,
         enough: &mut dyn FnMut(&Instance<'c>, &Mark, &Mark) -> bool,
     ) -> Result<(Mark, Mark, bool)> {
-        if self.phases.last().is_none_or(|p| p.name != phase) {
-            self.phases.push(Phase { name: phase.to_owned(), from: self.ran, to: self.ran });
-        }
+        self.recording.enter(phase, self.ran);
         let first = self.mark()?;
         let before = self.ran;
         let began = Instant::now();
@@ -255,9 +243,7 @@ impl<'c> Instance<'c> {
         let end = self.mark_at(before + ran(listing).as_secs_f64())?;
         self.stop_clients(true);
         self.ran = end.t;
-        if let Some(phase) = self.phases.last_mut() {
-            phase.to = end.t;
-        }
+        self.recording.leave(end.t);
         Ok((first, end, done))
     }
 
@@ -279,14 +265,14 @@ impl<'c> Instance<'c> {
         if let Some(oltp) = &mut self.oltp {
             oltp.check()?;
         }
-        let log = || self.server.as_ref().map(Server::log_tail).unwrap_or_default();
+        let log = || self.server.as_ref().map(OwnServer::log_tail).unwrap_or_default();
         self.dump.as_ref().map_or(Ok(()), Dump::check).with_context(log)
     }
 
     /// Lists the pool's content, if a listing is due, while the clients are stopped. Returns for
     /// how long they were.
     fn list(&mut self) -> Result<Duration> {
-        let samples = self.samples.len() as u64;
+        let samples = self.series().0.len() as u64;
         if !self.listing_every.is_some_and(|every| samples.is_multiple_of(every)) {
             return Ok(Duration::ZERO);
         }
@@ -308,28 +294,7 @@ impl<'c> Instance<'c> {
         };
         let hot =
             self.listing_every.map_or_else(String::new, |_| format!(", {:.1} MB of it in the pool", self.listed[0]));
-        progress.show(&format!(
-            "{}: {} tps, dump {} rows/s, hot table read {} times a second{hot}",
-            self.name,
-            human(sample.tps),
-            human(sample.dump_rows_per_s),
-            human(sample.hot_reads_per_s)
-        ));
-        self.samples.push(sample);
-    }
-}
-
-/// The servers listen on their sockets only; the port makes their names differ.
-const PORT: u16 = 13390;
-
-impl Drop for Instance<'_> {
-    fn drop(&mut self) {
-        // Clients first. Then the server is killed: nothing was written, and its data is removed
-        // with the experiment.
-        self.oltp = None;
-        self.dump = None;
-        if let Some(server) = &self.server {
-            let _ = server.kill();
-        }
+        let hot = format!("read {} times a second{hot}", human(sample.hot_reads_per_s));
+        self.recording.add(sample, &hot, progress);
     }
 }

@@ -8,6 +8,8 @@
 //! | [`load`] | sysbench and mariadb-dump as processes that can be stopped for a while |
 //! | `probe` | a server's own counters |
 //! | `instance` | a private server under load, sampled |
+//! | `options` | the options of a server that the lab starts |
+//! | `own` | a server that the lab starts: private, or as it was released |
 //! | [`turns`] | engines on private servers in turns, sampled |
 //! | `slow_disk` | a server on a modelled disk |
 //! | `named` | a server that the user names, with the schema of the lab |
@@ -21,6 +23,8 @@ pub(crate) mod health;
 pub(crate) mod instance;
 pub mod load;
 pub(crate) mod named;
+pub mod options;
+pub(crate) mod own;
 pub(crate) mod probe;
 pub mod released;
 pub(crate) mod slow_disk;

@@ -95,11 +95,8 @@ fn contender(conn: &mut Conn, engine: Engine) -> Result<Contender> {
 }
 
 fn pool_bytes(conn: &mut Conn, contender: Contender) -> Result<u64> {
-    let variable = match contender {
-        Contender::Holdfast => "holdfast_buffer_pool_size",
-        Contender::InnoDb { .. } => "innodb_buffer_pool_size",
-        Contender::MyRocks => "rocksdb_block_cache_size",
-    };
+    let cache = if contender == Contender::MyRocks { "block_cache_size" } else { "buffer_pool_size" };
+    let variable = contender.variable(cache);
     let bytes = conn.query_first::<u64, _>(format!("SELECT @@{variable}"));
     let bytes = bytes.with_context(|| format!("the server has no engine {}", contender.engine()))?;
     bytes.with_context(|| format!("the server does not say {variable}"))

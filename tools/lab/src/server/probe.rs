@@ -11,6 +11,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use super::address::Address;
+use super::contender::{Contender, Engine};
 use super::data::SCHEMA;
 use crate::experiments::sideload::HOT;
 use crate::experiments::sideload::outcome::Resident;
@@ -26,15 +27,6 @@ pub struct Counters {
     pub made_young: Option<u64>,
     /// Touches that did not make a page young.
     pub not_young: Option<u64>,
-}
-
-/// The kind of counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Holdfast,
-    InnoDb,
-    MyRocks,
-    Other,
 }
 
 /// Columns of INNODB_BUFFER_POOL_STATS and HOLDFAST_BUFFER_POOL_STATS.
@@ -54,7 +46,7 @@ pub const STATS: [&str; 10] = [
 /// A connection for queries.
 pub struct Probe {
     conn: Conn,
-    kind: Kind,
+    contender: Contender,
     schema: String,
     page_bytes: f64,
     /// True if the server counts reads by file.
@@ -62,25 +54,16 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Connects. `engine` is that of the tables.
-    pub fn new(address: &Address, engine: &str) -> Result<Probe> {
+    /// Connects. `contender` is the engine of the tables.
+    pub fn new(address: &Address, contender: Contender) -> Result<Probe> {
         let mut conn = Conn::new(address.options()).context("connect to the server")?;
-        let kind = match engine.to_ascii_lowercase().as_str() {
-            "holdfast" => Kind::Holdfast,
-            "innodb" => Kind::InnoDb,
-            "rocksdb" => Kind::MyRocks,
-            _ => Kind::Other,
-        };
-        let page_size = match kind {
-            Kind::Holdfast => "SELECT @@holdfast_page_size",
-            Kind::InnoDb => "SELECT @@innodb_page_size",
-            Kind::MyRocks | Kind::Other => "SELECT 16384",
-        };
+        // MyRocks has none.
+        let page_size = format!("SELECT @@{}", contender.variable("page_size"));
         // Before 5.6 the page size could not be chosen, and was not shown.
         let page_bytes = if_told(conn.query_first::<f64, _>(page_size))?.flatten().unwrap_or(16384.0);
         let file_summary = if_told(conn.query_first::<bool, _>("SELECT @@performance_schema"))?;
         let file_summary = file_summary.flatten().unwrap_or(false);
-        Ok(Probe { conn, kind, schema: SCHEMA.to_owned(), page_bytes, file_summary })
+        Ok(Probe { conn, contender, schema: SCHEMA.to_owned(), page_bytes, file_summary })
     }
 
     /// The connection itself.
@@ -90,14 +73,10 @@ impl Probe {
 
     /// The counters now.
     pub fn counters(&mut self) -> Result<Counters> {
-        let prefix = match self.kind {
-            Kind::Holdfast => "Holdfast_",
-            _ => "Innodb_",
-        };
-        let sql = format!(
-            "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_commit', '{prefix}buffer_pool_pages_made_young', \
-             '{prefix}buffer_pool_pages_made_not_young')"
-        );
+        // MyRocks has no such counters.
+        let [young, not_young] =
+            ["made_young", "made_not_young"].map(|name| self.contender.variable(&format!("buffer_pool_pages_{name}")));
+        let sql = format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_commit', '{young}', '{not_young}')");
         let rows: Vec<(String, String)> = self.conn.query(sql).context("ask for the server's counters")?;
         let status: BTreeMap<String, u64> =
             rows.into_iter().filter_map(|(name, value)| Some((name.to_lowercase(), value.parse().ok()?))).collect();
@@ -105,30 +84,29 @@ impl Probe {
         Ok(Counters {
             commits: get("com_commit").context("the server does not count Com_commit")?,
             hot_reads: self.reads_of(HOT)?,
-            made_young: get(&format!("{prefix}buffer_pool_pages_made_young")),
-            not_young: get(&format!("{prefix}buffer_pool_pages_made_not_young")),
+            made_young: get(&young),
+            not_young: get(&not_young),
         })
     }
 
     /// Reads of a table from disk; `None` if the server does not report them.
     pub fn reads_of(&mut self, table: &str) -> Result<Option<u64>> {
         let schema = &self.schema;
-        let sql = match self.kind {
-            Kind::Holdfast => format!(
+        let sql = match self.contender.kind() {
+            Engine::Holdfast => format!(
                 "SELECT CAST(SUM(i.PAGE_MISSES) AS UNSIGNED) FROM information_schema.HOLDFAST_SYS_INDEXES i \
                  JOIN information_schema.HOLDFAST_SYS_TABLES t ON t.TABLE_ID = i.TABLE_ID \
                  WHERE t.NAME = '{schema}/{table}'"
             ),
-            Kind::InnoDb if !self.file_summary => return Ok(None),
-            Kind::InnoDb => format!(
+            Engine::Innodb if !self.file_summary => return Ok(None),
+            Engine::Innodb => format!(
                 "SELECT CAST(SUM(COUNT_READ) AS UNSIGNED) FROM performance_schema.file_summary_by_instance \
                  WHERE FILE_NAME LIKE '%/{schema}/{table}.ibd'"
             ),
-            Kind::MyRocks => format!(
+            Engine::Myrocks => format!(
                 "SELECT CAST(SUM(VALUE) AS UNSIGNED) FROM information_schema.ROCKSDB_PERF_CONTEXT \
                  WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}' AND STAT_TYPE = 'BLOCK_READ_COUNT'"
             ),
-            Kind::Other => return Ok(None),
         };
         let reads = if_told(self.conn.query_first::<Option<u64>, _>(sql));
         // A table that has not been opened yet is not in the lists, and was not read.
@@ -137,10 +115,7 @@ impl Probe {
 
     /// The columns [`STATS`] of the pool's statistics.
     pub fn pool_stats(&mut self) -> Result<[u64; STATS.len()]> {
-        let engine = match self.kind {
-            Kind::Holdfast => "HOLDFAST",
-            _ => "INNODB",
-        };
+        let engine = self.contender.engine().to_uppercase();
         let sql = format!("SELECT {} FROM information_schema.{engine}_BUFFER_POOL_STATS", STATS.join(", "));
         let row = if_told(self.conn.query_first::<mysql::Row, _>(sql)).context("ask for the pool's statistics")?;
         match row.flatten() {
@@ -167,17 +142,17 @@ impl Probe {
     /// The content of the cache, by table and index; empty if the server does not report it.
     pub fn resident(&mut self) -> Result<Vec<Resident>> {
         let schema = &self.schema;
-        let sql = match self.kind {
-            Kind::Holdfast => format!(
+        let sql = match self.contender.kind() {
+            Engine::Holdfast => format!(
                 "SELECT SUBSTRING_INDEX(t.NAME, '/', -1), i.NAME, i.RESIDENT_PAGES \
                  FROM information_schema.HOLDFAST_SYS_INDEXES i JOIN information_schema.HOLDFAST_SYS_TABLES t \
                  ON t.TABLE_ID = i.TABLE_ID WHERE t.NAME LIKE '{schema}/%'"
             ),
-            Kind::InnoDb => format!(
+            Engine::Innodb => format!(
                 "SELECT REPLACE(SUBSTRING_INDEX(TABLE_NAME, '.', -1), '`', ''), INDEX_NAME, COUNT(*) \
                  FROM information_schema.INNODB_BUFFER_PAGE WHERE TABLE_NAME LIKE '`{schema}`.%' GROUP BY 1, 2"
             ),
-            Kind::MyRocks | Kind::Other => return Ok(Vec::new()),
+            Engine::Myrocks => return Ok(Vec::new()),
         };
         let rows = if_told(self.conn.query::<(String, String, u64), _>(sql));
         let rows = rows.context("ask what the cache holds")?.unwrap_or_default();

@@ -15,7 +15,7 @@ use holdfast_workload::dump::{Formatter, Written};
 use holdfast_workload::sysbench::Sql;
 use holdfast_workload::{Failure, Scan, TableNo};
 
-pub use site::{Content, EmbeddedSite, Place, TableSpec};
+pub use site::{Content, EmbeddedSite, TableSpec, described, disk};
 
 use crate::clock::PausableClock;
 

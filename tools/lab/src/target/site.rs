@@ -2,69 +2,39 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use holdfast::io::{Create, FileDisk, FileKind, MemoryDisk, OpenOptions};
+use holdfast::io::{Create, FileKind, OpenOptions};
 use holdfast::{Builder, Database, Disk, FlushMethod};
 use holdfast_testkit::{DiskModel, ModelDisk};
-use holdfast_workload::{dbt2, sysbench};
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::embedded::{Definition, Embedded, definition};
+use super::embedded::{Definition, Embedded};
 use super::{Site, Target, TargetSpec};
-use crate::clock::PausableClock;
 use crate::pin::{Cores, Role};
+use crate::rig::site::{self, DiskKind, definitions, fill};
+pub use crate::rig::site::{Content, TableSpec};
 
-/// Rows of a table.
-#[derive(Clone, Copy, Debug)]
-pub enum Content {
-    /// `sbtest` with this seed and this number of rows.
-    Sbtest {
-        /// Seed.
-        seed: u64,
-        /// Rows.
-        rows: u32,
-    },
-    /// `new_order` of that many warehouses.
-    NewOrder {
-        /// Warehouses.
-        warehouses: u32,
-    },
-    /// `stock` of that many warehouses.
-    Stock {
-        /// Seed.
-        seed: u64,
-        /// Warehouses.
-        warehouses: u32,
-    },
+/// The disk of an experiment: files past the system's cache in the directory `real` if there is
+/// one, else `model`.
+#[must_use]
+pub fn disk(real: Option<&Path>, model: DiskModel) -> DiskKind {
+    match real {
+        Some(dir) => DiskKind::Real { dir: dir.to_owned(), method: FlushMethod::ODirect },
+        None => DiskKind::Model(model),
+    }
 }
 
-/// A table of an experiment.
-#[derive(Clone, Copy, Debug)]
-pub struct TableSpec {
-    /// Its name.
-    pub name: &'static str,
-    /// Its rows.
-    pub content: Content,
-}
-
-/// The disk of an experiment.
-#[derive(Clone, Debug)]
-pub enum Place {
-    /// Memory behind a model of a spinning disk with one actuator.
-    Model {
-        /// Time of a seek.
-        seek: Duration,
-        /// Bytes per second of a transfer.
-        bytes_per_second: u64,
-    },
-    /// A directory of a file system; the data goes into a new directory in it, which is removed at
-    /// the end.
-    Real {
-        /// The directory.
-        dir: PathBuf,
-    },
+/// The disk, for the settings of a document: modelled, or a real one.
+#[must_use]
+pub fn described(model: Option<DiskModel>) -> Value {
+    let Some(model) = model else { return json!("real") };
+    json!({
+        "model": "single actuator",
+        "seek_ms": model.seek.as_secs_f64() * 1e3,
+        "mb_per_s": model.bytes_per_second as f64 / 1e6,
+    })
 }
 
 /// The data of an experiment on the embedded engine.
@@ -84,24 +54,12 @@ struct Copy {
 }
 
 impl Copy {
-    /// An empty disk with its model off. Its clock sleeps without spinning, since the cores are for
-    /// the workers.
-    fn new(place: &Place, dir: Option<&Path>, number: usize) -> Result<Copy> {
+    /// An empty disk with its model off.
+    fn new(kind: &DiskKind, dir: Option<&Path>, number: usize) -> Result<Copy> {
         let number = format!("copy-{number}");
-        let (inner, model, name): (Arc<dyn Disk>, _, _) = match (place, dir) {
-            (Place::Real { .. }, Some(dir)) => {
-                let name = dir.join(number);
-                let disk = FileDisk::create(&name, FlushMethod::ODirect);
-                (Arc::new(disk.with_context(|| format!("create {}", name.display()))?), DiskModel::spinning(), name)
-            }
-            (Place::Model { seek, bytes_per_second }, _) => {
-                let model = DiskModel { seek: *seek, bytes_per_second: *bytes_per_second };
-                (Arc::new(MemoryDisk::new()), model, PathBuf::from(number))
-            }
-            (Place::Real { .. }, None) => return Err(anyhow!("a real disk needs a directory")),
-        };
-        let disk = ModelDisk::new(inner, model, Arc::new(PausableClock::new()));
-        disk.set_enabled(false);
+        let name = dir.map_or_else(|| PathBuf::from(&number), |dir| dir.join(&number));
+        let (inner, model) = kind.empty(&name)?;
+        let disk = model.unwrap_or_else(|| site::modelled(inner, DiskModel::spinning()));
         Ok(Copy { disk, name })
     }
 
@@ -117,30 +75,23 @@ impl EmbeddedSite {
     /// # Errors
     /// Those of the engine or the file system.
     pub fn load(
-        place: &Place,
+        kind: &DiskKind,
         tables: &[TableSpec],
         copies: usize,
         load_pool_bytes: u64,
         cores: Cores,
     ) -> Result<EmbeddedSite> {
-        let dir = match place {
-            Place::Model { .. } => None,
-            Place::Real { dir } => {
-                let made = tempfile::Builder::new().prefix("holdfast-lab-").tempdir_in(dir);
-                Some(made.with_context(|| format!("make a directory in {}", dir.display()))?)
-            }
-        };
+        let dir = kind.new_dir()?;
         let copies: Result<Vec<Copy>> =
-            (0..copies).map(|n| Copy::new(place, dir.as_ref().map(TempDir::path), n)).collect();
+            (0..copies).map(|n| Copy::new(kind, dir.as_ref().map(TempDir::path), n)).collect();
         let copies = copies?;
-        let definitions: Arc<[Definition]> =
-            tables.iter().map(|t| definition(t.name, matches!(t.content, Content::Sbtest { .. }))).collect();
+        let definitions = definitions(tables);
         let first = copies.first().ok_or_else(|| anyhow!("no copy of the data"))?;
         load(first, tables, &definitions, load_pool_bytes)?;
         for other in &copies[1..] {
             copy_disk(&first.disk, &other.disk).context("copy the data")?;
         }
-        let modelled = matches!(place, Place::Model { .. });
+        let modelled = matches!(kind, DiskKind::Model(_));
         Ok(EmbeddedSite { copies, tables: definitions, cores, modelled, _dir: dir })
     }
 }
@@ -172,17 +123,7 @@ impl Site for EmbeddedSite {
 
 fn load(copy: &Copy, tables: &[TableSpec], definitions: &[Definition], pool_bytes: u64) -> Result<()> {
     let db = copy.builder().cache_size_bytes(pool_bytes).create(&copy.name).context("create the database")?;
-    for (table, definition) in tables.iter().zip(definitions) {
-        let loaded = db.create_table_with(definition, |loader| {
-            let mut push = |key: &[u8], row: &[u8]| loader.push(key, row);
-            match table.content {
-                Content::Sbtest { seed, rows } => sysbench::generate(seed, rows, 1..=rows, &mut push),
-                Content::NewOrder { warehouses } => dbt2::generate_new_order(warehouses, &mut push),
-                Content::Stock { seed, warehouses } => dbt2::generate_stock(seed, warehouses, &mut push),
-            }
-        });
-        loaded.with_context(|| format!("load the table {}", table.name))?;
-    }
+    fill(&db, tables, definitions)?;
     db.close().context("close the loaded database")
 }
 

@@ -29,7 +29,7 @@ impl Site for FakeSite {
         Ok(Arc::new(FakeTarget {
             rows: [self.scale.hot_rows(), self.scale.big_rows()],
             keeps_dump_out: matches!(spec.policy, Policy::Holdfast { .. }) && spec.copy == 0,
-            seek: self.scale.seek(),
+            seek: self.scale.disk().seek,
             frames: (spec.pool_bytes / PAGE) as usize,
             pool: Mutex::new(Lru::default()),
             arm: Mutex::new(()),

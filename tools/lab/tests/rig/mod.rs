@@ -13,6 +13,7 @@ use holdfast_lab::rig::fio::Fio;
 use holdfast_lab::server::turns::Plan;
 use holdfast_lab::server::turns::workload::Workload;
 use holdfast_lab::turns::Rounds;
+use holdfast_testkit::DiskModel;
 
 const SEED: u64 = 1;
 const TURN: Duration = Duration::from_millis(150);
@@ -21,14 +22,6 @@ const TURN: Duration = Duration::from_millis(150);
 pub fn documents(dir: &Path) -> Vec<Document> {
     let dir = dir.to_owned();
     let mut progress = Progress::hidden();
-    let overflow = overflow::Options {
-        rows: 40_000,
-        shares: vec![2.0],
-        threads: vec![1, 2],
-        turn: 4 * TURN,
-        dir: dir.clone(),
-        seed: SEED,
-    };
     let plan = Plan {
         contenders: Vec::new(),
         rounds: Rounds { least: 3, most: 3 },
@@ -36,13 +29,21 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         cores: Cores::new(false),
         seed: SEED,
     };
+    let overflow = overflow::Options {
+        plan: Plan { rounds: Rounds::up_to_twice(3), turn: 4 * TURN, ..plan.clone() },
+        rows: 40_000,
+        shares: vec![2.0],
+        threads: vec![1, 2],
+        any_pool: false,
+        dir: dir.clone(),
+    };
     let flush = flush::Options {
         plan: Plan { rounds: Rounds { least: 1, most: 1 }, turn: Duration::from_secs(2), ..plan.clone() },
         workload: Workload::DbStress { objects: 300 },
         sessions: 2,
         capacities: vec![4 << 20],
         settle: TURN,
-        modelled: Some((Duration::from_micros(80), 10_000_000_000)),
+        modelled: Some(DiskModel::spinning().times_as_fast(100.0)),
         dir: dir.clone(),
     };
     let freepages = freepages::Options {
@@ -58,11 +59,11 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         counts: vec![1, 3],
         short_turns: Some(2),
     };
-    let purge = purge::Options { plan, objects: 300, sessions: 2, pool_bytes: 32 << 20 };
+    let purge = purge::Options { plan: plan.clone(), objects: 300, sessions: 2, pool_bytes: 32 << 20 };
     // Nothing is fetched: a machine without fio uses the loop.
     let fio = Fio::installed().map_err(|error| error.to_string());
-    let iobound =
-        iobound::Options { objects: 1500, sessions: 2, turns: 2, turn: TURN, dir: dir.clone(), seed: SEED, fio };
+    let rounds = Rounds::up_to_twice(2);
+    let iobound = iobound::Options { plan: Plan { rounds, ..plan }, objects: 1500, sessions: 2, dir: dir.clone(), fio };
     let soak = soak::Options {
         objects: 1000,
         sessions: 2,

@@ -22,12 +22,11 @@ const TEMPORARY: &str = "tmp";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 impl Release {
-    /// Starts the server with new data, its own defaults and `options`. It ends when the returned
-    /// value is dropped.
+    /// The server with new data, not running yet ([`ReleasedServer::restart`]).
     ///
     /// # Errors
-    /// If it was not fetched, or does not start.
-    pub fn start(self, cache: &Cache, options: &[String]) -> anyhow::Result<ReleasedServer> {
+    /// If it was not fetched, or cannot make its own tables.
+    pub fn with_new_data(self, cache: &Cache) -> anyhow::Result<ReleasedServer> {
         let folder = self.folder(cache);
         let run = folder.join("run");
         if run.exists() {
@@ -36,9 +35,7 @@ impl Release {
         fs::create_dir_all(run.join("data"))?;
         fs::create_dir_all(run.join(TEMPORARY))?;
         self.install(cache, &folder, &run)?;
-        let mut server = ReleasedServer { release: self, cache: cache.clone(), run, child: None };
-        server.launch(options)?;
-        Ok(server)
+        Ok(ReleasedServer { release: self, cache: cache.clone(), run, child: None })
     }
 
     fn command(self, cache: &Cache, folder: &Path, run: &Path) -> Command {
@@ -109,7 +106,7 @@ impl Release {
     }
 }
 
-/// A running release. Its data is removed with it.
+/// A release with data of its own, which is removed with it.
 #[derive(Debug)]
 pub struct ReleasedServer {
     release: Release,
@@ -120,8 +117,8 @@ pub struct ReleasedServer {
 }
 
 impl ReleasedServer {
-    /// Shuts the server down and starts it again on its data, with `options` instead of the
-    /// previous ones.
+    /// Starts the server on its data, with its own defaults and `options`. A running one is shut
+    /// down before. It ends when this is dropped.
     ///
     /// # Errors
     /// If it does not end, or does not start.
@@ -143,6 +140,14 @@ impl ReleasedServer {
             }
         }
         Ok(())
+    }
+
+    /// Kills the server, if it runs.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
     }
 
     /// Starts the server on its present data.
@@ -174,7 +179,7 @@ impl ReleasedServer {
         self.run.join(SOCKET)
     }
 
-    /// The server's process; `None` if it did not start again.
+    /// The server's process; `None` if it does not run.
     #[must_use]
     pub fn pid(&self) -> Option<u32> {
         self.child.as_ref().map(Child::id)
@@ -192,10 +197,7 @@ fn log_in(run: &Path) -> String {
 impl Drop for ReleasedServer {
     fn drop(&mut self) {
         // Its data is not needed any more.
-        if let Some(mut child) = self.child.take() {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
+        self.kill();
         let _ = fs::remove_dir_all(&self.run);
     }
 }

@@ -6,16 +6,19 @@
 //! engine's page management. Read-only and RW=1.
 
 use anyhow::{Context, Result};
-use holdfast_server::Cache;
+use holdfast::FlushMethod;
+use holdfast_server::{Cache, Release, apt};
 use mysql::prelude::Queryable;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{MODES, WIDTHS};
+use super::{METHODS, MODES, Options, WIDTHS};
 use crate::claims::{Bar, Claim};
 use crate::document::Document;
 use crate::progress::Progress;
 use crate::server::contender::Contender;
+use crate::server::health::Health;
 use crate::server::load::Oltp;
+use crate::server::released;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, p99, tps};
 use crate::server::turns::side::{Data, Settings, Side};
 use crate::server::turns::workload::Workload;
@@ -23,19 +26,6 @@ use crate::server::turns::{self, Findings, Place, Plan};
 use crate::subject::meters::Meter;
 use crate::subject::{Subject, Turn};
 
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Engines, turns, cores, seed.
-    pub plan: Plan,
-    /// OBJECTs.
-    pub objects: u32,
-    /// Sessions.
-    pub sessions: u32,
-}
-
-/// The ways to the files; true for those through the system's cache.
-const METHODS: [(&str, bool); 2] = [("past the system's cache", false), ("through the system's cache", true)];
 /// The published pool: InnoDB's reserve of free pages shrinks in the same proportion.
 const PUBLISHED_POOL: f64 = 8e9;
 /// The least pool of either engine.
@@ -66,36 +56,73 @@ impl Options {
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let mut sides = turns::sides(&cache, &options.plan)?;
-    for side in &mut sides {
+    let measured = measure(options, &cache, &mut sides, progress)?;
+    Ok(findings(options, Place::private(), measured, &sides).report(&options.plan, &sides))
+}
+
+/// Runs it on a released server, which has no other beside it: no claim is made.
+///
+/// # Errors
+/// If the server or sysbench is not available, the server does not start, or a client fails.
+pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let cache = Cache::of_the_project();
+    let mut sides = [Side::released(&cache, &options.plan.cores, server, progress)?];
+    apt::fetch_sysbench(&cache)?;
+    let measured = measure(options, &cache, &mut sides, progress)?;
+    let starts = measured.starts.iter().map(|settings| sides[0].options(settings)).collect::<Result<Vec<_>>>()?;
+    let variables = turns::running::settings(&measured.variables, sides[0].contender);
+    let place = Place { target: server.target(), words: format!("on {}", server.name()), ..Place::private() };
+    let (mut document, text) = findings(options, place, measured, &sides).report(&options.plan, &sides);
+    document.settings.insert("server".to_owned(), Value::Object(variables));
+    Ok(released::with_options((document, text), server, &starts))
+}
+
+/// The cells, and what else is known of the servers.
+struct Measured {
+    cells: Vec<Cell>,
+    /// The most pages that one of the servers visited, in bytes.
+    visited: u64,
+    /// Variables of the first server, with the large pool.
+    variables: Health,
+    /// The settings of the servers' starts.
+    starts: Vec<Settings>,
+}
+
+fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Measured> {
+    for side in sides.iter_mut() {
         side.load(Data::Of(options.workload()), options.plan.seed, progress)?;
     }
-    let (mut cells, mut visited) = (Vec::new(), 0);
-    for (method, buffered) in METHODS {
+    let mut measured = Measured { cells: Vec::new(), visited: 0, variables: Health::default(), starts: Vec::new() };
+    for (method, flush) in METHODS {
+        let buffered = flush == FlushMethod::Fsync;
         let roomy = settings(options.workload().bytes(), buffered);
-        with_servers(&mut sides, &roomy, |sides| {
+        turns::with_servers(sides, &roomy, |sides| {
             for (mode, rw_ratio) in MODES {
                 for width in WIDTHS {
-                    let load = options.load(&cache, rw_ratio, width)?;
+                    let load = options.load(cache, rw_ratio, width)?;
                     let name = [method, mode, POOLS[0], &width.to_string()];
-                    cells.push(cell(&name, sides, &load, &options.plan, progress)?);
+                    measured.cells.push(cell(&name, sides, &load, &options.plan, progress)?);
                 }
             }
-            visited = sides
-                .iter_mut()
-                .map(resident_bytes)
-                .try_fold(0, |most, bytes| Ok::<_, anyhow::Error>(bytes?.max(most)))?;
+            measured.visited = 0;
+            for side in sides.iter_mut() {
+                measured.visited = measured.visited.max(resident_bytes(side)?);
+            }
+            measured.variables = Health::read(sides[0].conn()?)?;
             Ok(())
         })?;
-        with_servers(&mut sides, &settings(small_pool(visited), buffered), |sides| {
+        let small = settings(small_pool(measured.visited), buffered);
+        turns::with_servers(sides, &small, |sides| {
             for (mode, rw_ratio) in MODES {
-                let load = options.load(&cache, rw_ratio, WIDTHS[1])?;
+                let load = options.load(cache, rw_ratio, WIDTHS[1])?;
                 let name = [method, mode, POOLS[1], &WIDTHS[1].to_string()];
-                cells.push(cell(&name, sides, &load, &options.plan, progress)?);
+                measured.cells.push(cell(&name, sides, &load, &options.plan, progress)?);
             }
             Ok(())
         })?;
+        measured.starts.extend([roomy, small]);
     }
-    Ok(findings(options, visited, cells, &sides).report(&options.plan, &sides))
+    Ok(measured)
 }
 
 fn small_pool(visited: u64) -> u64 {
@@ -104,19 +131,6 @@ fn small_pool(visited: u64) -> u64 {
 
 fn settings(pool_bytes: u64, buffered: bool) -> Settings {
     Settings { pool_bytes, buffered, size: PUBLISHED_POOL / pool_bytes as f64, ..Settings::default() }
-}
-
-/// Starts all servers, calls `work`, and shuts them down.
-fn with_servers(
-    sides: &mut [Side<'_>],
-    settings: &Settings,
-    work: impl FnOnce(&mut [Side<'_>]) -> Result<()>,
-) -> Result<()> {
-    for side in sides.iter_mut() {
-        side.start(settings)?;
-    }
-    work(sides)?;
-    sides.iter_mut().try_for_each(Side::stop)
 }
 
 fn cell(name: &[&str], sides: &mut [Side<'_>], load: &Oltp, plan: &Plan, progress: &mut Progress) -> Result<Cell> {
@@ -129,24 +143,23 @@ fn cell(name: &[&str], sides: &mut [Side<'_>], load: &Oltp, plan: &Plan, progres
 
 /// Bytes of pages in a server's cache; 0 if the server does not report it.
 fn resident_bytes(side: &mut Side<'_>) -> Result<u64> {
-    let variable = match side.contender {
-        Contender::Holdfast => "Holdfast_buffer_pool_pages_data",
-        Contender::InnoDb { .. } => "Innodb_buffer_pool_pages_data",
-        Contender::MyRocks => return Ok(0),
-    };
+    if side.contender == Contender::MyRocks {
+        return Ok(0);
+    }
+    let variable = side.contender.variable("buffer_pool_pages_data");
     let row = side.conn()?.query_first::<(String, u64), _>(format!("SHOW GLOBAL STATUS LIKE '{variable}'"))?;
     let (_, pages) = row.with_context(|| format!("the server does not say {variable}"))?;
     Ok(pages * PAGE_BYTES)
 }
 
-fn findings(options: &Options, visited: u64, cells: Vec<Cell>, sides: &[Side<'_>]) -> Findings {
+fn findings(options: &Options, mut place: Place, measured: Measured, sides: &[Side<'_>]) -> Findings {
+    let Measured { cells, visited, .. } = measured;
     let columns: [Column<'_>; 4] = [
         ("TPS", &|t| Some(t.tps())),
         ("p99 ms", &p99),
         ("CPU us/txn", &Turn::cpu_us),
         ("pages read/txn", &|t| t.per_transaction(Meter::Reads)),
     ];
-    let mut place = Place::private();
     "a sync at every commit; no binary log".clone_into(&mut place.conditions);
     let what = format!(
         "dbSTRESS, {} sessions, AntiDEAD {} instead of {}, so that ten times as many objects are visited, {} MB of pages; a pool of {} MB, and a small one of {} MB",

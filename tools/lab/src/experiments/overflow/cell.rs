@@ -18,7 +18,7 @@ use crate::rig::load;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::sysbench;
 use crate::rig::site::{Settings, Site};
-use crate::turns::{self, Rounds};
+use crate::turns;
 
 /// One pool size with one number of threads.
 #[derive(Clone, Debug)]
@@ -114,8 +114,6 @@ pub(super) struct Bench<'a> {
     pub bare: PageLoop<'a>,
 }
 
-/// Turns of the engine in a cell.
-const TURNS: usize = 3;
 /// A turn of the loop is this many times shorter.
 const SHORTER: u32 = 4;
 
@@ -142,20 +140,20 @@ impl Bench<'_> {
     fn cells(&self, db: &Database, size: Size, progress: &mut Progress) -> Result<(Vec<Cell>, Vec<Chart>)> {
         let options = self.options;
         let most = options.threads.iter().copied().max().unwrap_or(1);
-        let warmer = sysbench(db, self.site, mix(), options.rows, most.min(16), options.seed + 1);
-        warmer.run(options.turn * 2, &mut |_| Ok(()))?;
+        let warmer = sysbench(db, self.site, mix(), options.rows, most.min(16), options.plan.seed + 1);
+        warmer.run(options.plan.turn * 2, &mut |_| Ok(()))?;
         let alone = self.bare(1, size)?;
         let frames = usize::try_from(db.cache_stats().0.frames)?;
         let (mut sampler, mut charts, mut cells) = (Sampler::new(db), Vec::new(), Vec::new());
         for &threads in &options.threads {
-            let load = sysbench(db, self.site, mix(), options.rows, threads, options.seed);
+            let load = sysbench(db, self.site, mix(), options.rows, threads, options.plan.seed);
             let from = sampler.samples.len();
             let (mut free_waits, mut device) = (0, self.bare(threads, size)?);
             let simulated = simulated(self.map, options, threads, frames, self.map.pages())?;
             let turn = |_| {
                 let cores = control::cores(threads)?;
                 let before = db.metrics_snapshot();
-                let turn = sampler.run(&format!("{threads} threads"), &load, options.turn, progress)?;
+                let turn = sampler.run(&format!("{threads} threads"), &load, options.plan.turn, progress)?;
                 let did = db.metrics_snapshot().delta(&before);
                 free_waits += did.get(Counter::FreeWaits);
                 let again = self.bare(threads, size)?;
@@ -164,7 +162,7 @@ impl Bench<'_> {
                 device = again;
                 Ok(Turn::new(threads, &turn, did.get(Counter::PagesRead), limits))
             };
-            let turns = turns::alone(Rounds::up_to_twice(TURNS), turn, |turns| Cell::decided(simulated, turns))?;
+            let turns = turns::alone(options.plan.rounds, turn, |turns| Cell::decided(simulated, turns))?;
             let samples = &sampler.samples[from..];
             let idle: u64 = samples.iter().map(|s| s.idle_pages).sum();
             if size.charted && threads == most {
@@ -184,7 +182,7 @@ impl Bench<'_> {
 
     /// The rate of the disk for that many threads that only read, if the engine will have to read.
     fn bare(&self, threads: usize, size: Size) -> Result<Option<Rate>> {
-        size.tight.then(|| self.bare.run(threads, self.options.turn / SHORTER)).transpose()
+        size.tight.then(|| self.bare.run(threads, self.options.plan.turn / SHORTER)).transpose()
     }
 }
 
@@ -192,7 +190,7 @@ impl Bench<'_> {
 fn simulated(map: &PageMap, options: &Options, sessions: usize, frames: usize, pages: usize) -> Result<f64> {
     // Enough to fill the cache several times before the measurement.
     let warm = (pages / 8).clamp(400, 20_000);
-    let plan = Plan { mix: mix(), rows: options.rows, sessions, transactions: [warm, 1500], seed: options.seed };
+    let plan = Plan { mix: mix(), rows: options.rows, sessions, transactions: [warm, 1500], seed: options.plan.seed };
     let misses = misses_per_transaction(map, &plan, &[frames])?;
     misses.first().copied().ok_or_else(|| anyhow!("nothing was simulated"))
 }

@@ -52,7 +52,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     progress.step("loading the table");
     progress.show(&format!("{} rows", options.rows));
     let kind = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
-    let site = Site::load(&kind, Tables::Sbtest { rows: options.rows }, options.seed)?;
+    let site = Site::load(&kind, Tables::Sbtest { rows: options.rows }, options.plan.seed)?;
     let outcome = measure(&site, options, progress)?;
     let machine = Machine::this(Some(&options.dir));
     let settings = json!({
@@ -62,9 +62,9 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
         "rows": options.rows,
         "data_bytes": outcome.data_bytes,
         "threads": options.threads,
-        "turn_s": options.turn.as_secs_f64(),
+        "turn_s": options.plan.turn.as_secs_f64(),
         "disk": kind.describe(),
-        "seed": options.seed,
+        "seed": options.plan.seed,
     });
     let mut document = Document::new("overflow", settings, machine);
     document.title = "The active set a little larger than the pool".to_owned();

@@ -1,25 +1,26 @@
 //! The options of the experiment, and what it does not vary.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use holdfast_workload::sysbench::Mix;
+
+use crate::server::turns::Plan;
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Rows of the table.
+    /// Engines, turns, cores, seed.
+    pub plan: Plan,
+    /// Rows of the table; on a server that the user names they follow from its cache.
     pub rows: u32,
-    /// Pools, as shares of the data; 5 MB comes first in any case.
+    /// Pools, as shares of the data; on the embedded engine 5 MB comes first in any case.
     pub shares: Vec<f64>,
-    /// Threads.
+    /// Threads or clients.
     pub threads: Vec<usize>,
-    /// Length of a turn.
-    pub turn: Duration,
-    /// Directory of the disk.
+    /// True if the cache of a server that the user names may have any size.
+    pub any_pool: bool,
+    /// Directory of the disk of the embedded engine.
     pub dir: PathBuf,
-    /// Seed of data and load.
-    pub seed: u64,
 }
 
 impl Options {

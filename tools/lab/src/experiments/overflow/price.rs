@@ -13,7 +13,7 @@ use crate::progress::Progress;
 use crate::rig::control::{PageLoop, Rate};
 use crate::rig::sessions::sysbench;
 use crate::rig::site::{Settings, Site};
-use crate::turns::{self, Rounds};
+use crate::turns;
 
 /// The price of a miss with one number of threads.
 #[derive(Clone, Debug)]
@@ -45,8 +45,6 @@ fn ratios(turns: &[Turn]) -> Vec<f64> {
 
 /// The most processor time of a miss, as a multiple of that of a bare read.
 pub(super) const PRICE: Bar = Bar::AtMost(2.0);
-/// Turns of each.
-const TURNS: usize = 3;
 
 /// Measures the price for every number of threads.
 pub(super) fn prices(
@@ -60,7 +58,7 @@ pub(super) fn prices(
         let turn = |_| {
             let (hit_us, _, _) = selects(site, options, SMALLEST.max(options.data_bytes_at_most() * 2), threads)?;
             let (select_us, misses, misses_per_s) = selects(site, options, SMALLEST, threads)?;
-            let rate = bare.run(threads, options.turn / 2)?;
+            let rate = bare.run(threads, options.plan.turn / 2)?;
             let miss_us = (select_us - hit_us) / misses.max(1e-9);
             progress.show(&format!(
                 "{threads} threads: {} us of CPU per miss, {} us per bare read",
@@ -69,7 +67,7 @@ pub(super) fn prices(
             ));
             Ok(Turn { hit_us, miss_us, misses_per_s, rate })
         };
-        let turns = turns::alone(Rounds::up_to_twice(TURNS), turn, |turns| claims::decided(&ratios(turns), PRICE))?;
+        let turns = turns::alone(options.plan.rounds, turn, |turns| claims::decided(&ratios(turns), PRICE))?;
         let middle = |of: &dyn Fn(&Turn) -> f64| {
             Figure::of(&turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |f| f.median)
         };
@@ -90,12 +88,12 @@ fn selects(site: &Site, options: &Options, pool_bytes: u64, threads: usize) -> R
         if all_fits {
             // One pass over the table makes all of it resident.
             let every_row = Mix { range_size: options.rows, simple_ranges: 1, point_selects: 0, ..Mix::POINT_SELECT };
-            sysbench(&db, site, every_row, 1, 1, options.seed).run(options.turn / 4, &mut |_| Ok(()))?;
+            sysbench(&db, site, every_row, 1, 1, options.plan.seed).run(options.plan.turn / 4, &mut |_| Ok(()))?;
         }
-        let load = sysbench(&db, site, Mix::POINT_SELECT, options.rows, threads, options.seed);
-        load.run(options.turn / 4, &mut |_| Ok(()))?;
+        let load = sysbench(&db, site, Mix::POINT_SELECT, options.rows, threads, options.plan.seed);
+        load.run(options.plan.turn / 4, &mut |_| Ok(()))?;
         let before = db.metrics_snapshot();
-        let turn = load.run(options.turn / 2, &mut |_| Ok(()))?;
+        let turn = load.run(options.plan.turn / 2, &mut |_| Ok(()))?;
         let read = db.metrics_snapshot().delta(&before).get(Counter::PagesRead) as f64;
         (turn.cpu_us(), read / (turn.transactions as f64).max(1.0), read / turn.seconds)
     };

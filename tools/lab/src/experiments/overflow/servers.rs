@@ -12,7 +12,7 @@ use anyhow::{Context, Result, ensure};
 use mysql::prelude::Queryable;
 use serde_json::json;
 
-use super::options::RANGE;
+use super::options::{Options, RANGE};
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
 use crate::figures::{Chart, Grid, Line};
@@ -21,23 +21,11 @@ use crate::progress::Progress;
 use crate::server::data::SCHEMA;
 use crate::server::load::Oltp;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, Of, grid, p95, tps};
+use crate::server::turns::running::{OnServer, There};
 use crate::server::turns::side::{Data, Settings, Side};
 use crate::server::turns::{self, Findings, Place, Plan};
 use crate::subject::meters::Meter;
 use crate::subject::{Subject, Turn};
-
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Engines, turns, cores, seed.
-    pub plan: Plan,
-    /// Rows of the table.
-    pub rows: u32,
-    /// Pools, as shares of the data.
-    pub shares: Vec<f64>,
-    /// Clients.
-    pub threads: Vec<usize>,
-}
 
 /// The rows of the published table: InnoDB's reserve of free pages shrinks in the same proportion.
 const PUBLISHED_ROWS: f64 = 1e6;
@@ -70,53 +58,49 @@ const LARGEST_POOL: u64 = 1 << 30;
 /// Bytes of a row when the table is made. The real size is queried afterwards.
 const ROW_BYTES: f64 = 230.0;
 
-/// The pool for which [`on_running_server`] makes a table of `options.rows` rows.
-pub(crate) fn pool_for(options: &Options) -> u64 {
-    let most = options.shares.iter().copied().fold(1.0, f64::min);
-    ((f64::from(options.rows) * ROW_BYTES * most) as u64).max(SMALLEST)
-}
+impl OnServer for Options {
+    fn plan(&mut self) -> &mut Plan {
+        &mut self.plan
+    }
 
-/// Runs it on a server that the user names. `asked` is true if the pool may have any size.
-///
-/// # Errors
-/// If the server or a client fails, or the pool is too large for a table of twice its size.
-pub(crate) fn on_running_server(
-    options: &mut Options,
-    asked: bool,
-    place: Place,
-    sides: &mut [Side<'_>],
-    progress: &mut Progress,
-) -> Result<Findings> {
-    let pool = place.pool_bytes.context("the server says how large its cache is")?;
-    ensure!(
-        asked || pool <= LARGEST_POOL,
-        "the server's cache has {} MB, and the table would have twice as much; --full does that",
-        pool >> 20
-    );
-    let most = options.shares.iter().copied().reduce(f64::min).context("there is a share")?;
-    options.rows = (pool as f64 / most / ROW_BYTES) as u32;
-    let plan = &options.plan;
-    let mut row_bytes = ROW_BYTES;
-    for side in sides.iter_mut() {
-        progress.step(&format!("making a table of {} rows", options.rows));
-        side.make_tables(Data::Sbtest(options.rows), plan.seed, progress)?;
-        row_bytes = column_of_tables(side, "data_length")? as f64 / f64::from(options.rows);
+    fn cache_bytes(&self) -> u64 {
+        let most = self.shares.iter().copied().fold(1.0, f64::min);
+        ((f64::from(self.rows) * ROW_BYTES * most) as u64).max(SMALLEST)
     }
-    let mut cells = Vec::new();
-    // The smallest active set first: otherwise pages that do not fit would have to be evicted
-    // first.
-    for &share in options.shares.iter().rev() {
-        let rows = ((pool as f64 / share / row_bytes) as u32).clamp(RANGE, options.rows);
-        let work = |threads| work(rows, threads, plan.seed);
-        Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
-        for &threads in &options.threads {
-            let asked = Asked { name: &[&pool_name(share), &threads.to_string()], judged: &[] };
-            cells.push(Cell::measure(asked, sides, &work(threads), plan, progress)?);
+
+    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
+        let (options, place) = (self, there.place);
+        let pool = place.pool_bytes.context("the server says how large its cache is")?;
+        ensure!(
+            options.any_pool || pool <= LARGEST_POOL,
+            "the server's cache has {} MB, and the table would have twice as much; --full does that",
+            pool >> 20
+        );
+        let most = options.shares.iter().copied().reduce(f64::min).context("there is a share")?;
+        options.rows = (pool as f64 / most / ROW_BYTES) as u32;
+        let plan = &options.plan;
+        let mut row_bytes = ROW_BYTES;
+        for side in sides.iter_mut() {
+            progress.step(&format!("making a table of {} rows", options.rows));
+            side.make_tables(Data::Sbtest(options.rows), plan.seed, progress)?;
+            row_bytes = column_of_tables(side, "data_length")? as f64 / f64::from(options.rows);
         }
+        let mut cells = Vec::new();
+        // The smallest active set first: otherwise pages that do not fit would have to be evicted
+        // first.
+        for &share in options.shares.iter().rev() {
+            let rows = ((pool as f64 / share / row_bytes) as u32).clamp(RANGE, options.rows);
+            let work = |threads| work(rows, threads, plan.seed);
+            Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
+            for &threads in &options.threads {
+                let asked = Asked { name: &[&pool_name(share), &threads.to_string()], judged: &[] };
+                cells.push(Cell::measure(asked, sides, &work(threads), plan, progress)?);
+            }
+        }
+        let words = in_words(&cells, options);
+        let data_bytes = (row_bytes * f64::from(options.rows)) as u64;
+        Ok(Findings { words, ..findings(options, place, data_bytes, cells, sides) })
     }
-    let words = in_words(&cells, options);
-    let data_bytes = (row_bytes * f64::from(options.rows)) as u64;
-    Ok(Findings { words, ..findings(options, place, data_bytes, cells, sides) })
 }
 
 /// Sentences on the throughput with a small pool, as a share of that with the largest, for every
@@ -209,20 +193,17 @@ fn measure(options: &Options, sides: &mut [Side<'_>], cells: &mut Vec<Cell>, pro
     }
     for &share in &options.shares {
         settings.pool_bytes = ((data_bytes as f64 * share) as u64).max(SMALLEST);
-        for side in sides.iter_mut() {
-            side.start(&settings)?;
-        }
-        let pool = pool_name(share);
-        let work = |threads| work(options.rows, threads, plan.seed);
-        Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
-        for &threads in &options.threads {
-            let judged = Judged::against_others(sides, tps, bar(share, threads));
-            let asked = Asked { name: &[&pool, &threads.to_string()], judged: &judged };
-            cells.push(Cell::measure(asked, sides, &work(threads), plan, progress)?);
-        }
-        for side in sides.iter_mut() {
-            side.stop()?;
-        }
+        turns::with_servers(sides, &settings, |sides| {
+            let pool = pool_name(share);
+            let work = |threads| work(options.rows, threads, plan.seed);
+            Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
+            for &threads in &options.threads {
+                let judged = Judged::against_others(sides, tps, bar(share, threads));
+                let asked = Asked { name: &[&pool, &threads.to_string()], judged: &judged };
+                cells.push(Cell::measure(asked, sides, &work(threads), plan, progress)?);
+            }
+            Ok(())
+        })?;
     }
     Ok(data_bytes)
 }

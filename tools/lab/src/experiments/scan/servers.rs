@@ -2,10 +2,10 @@
 //! two settings and on Holdfast with all defaults; on another released server, on its InnoDB.
 
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use holdfast_server::{Cache, Release, ReleasedServer, Server};
+use holdfast_server::{Cache, Release};
+use holdfast_testkit::DiskModel;
 use holdfast_workload::dbt2;
 use holdfast_workload::row::{Schema, Value};
 use mysql::Conn;
@@ -16,35 +16,42 @@ use super::{BIG, Options, SMALL, run_on};
 use crate::clock::PausableClock;
 use crate::document::Document;
 use crate::experiments::sideload::outcome::Resident;
-use crate::pin::{Cores, Role};
+use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::address::Address;
 use crate::server::contender::Contender;
 use crate::server::data::SCHEMA;
+use crate::server::options;
+use crate::server::own::OwnServer;
 use crate::server::probe::Probe;
 use crate::server::released;
+use crate::server::slow_disk::SlowDisk;
+use crate::server::turns::INNODB;
 use crate::target::{Connection, IndexState, Policy, PoolState, Query, Site, Target, TargetSpec};
 
 /// Runs the experiment. Returns the document and what is printed.
-pub fn run(options: &Options, model: Option<(Duration, u64)>, progress: &mut Progress) -> Result<(Document, String)> {
+pub fn run(options: &Options, model: Option<DiskModel>, progress: &mut Progress) -> Result<(Document, String)> {
     progress.step("building the engine for the server");
     holdfast_server::build(cache()).context("the engine for the server could not be built")?;
-    let site = ServerSite { cores: options.cores.clone(), model };
+    let disk = model.map(|model| SlowDisk { model, later: false });
+    let mut site = ServerSite { target: "mariadb", servers: Vec::new(), cores: options.cores.clone(), disk };
     for contender in [INNODB, Contender::Holdfast] {
-        progress.step(&format!("{}: loading the tables", contender.engine()));
-        site.load(contender, options, progress)?;
+        let server = OwnServer::private(cache(), &format!("lab/scan-{}", contender.engine().to_lowercase()));
+        server.remove()?;
+        site.add(contender, server, options, progress)?;
     }
     run_on(&site, options, progress)
 }
 
 /// Runs the experiment on another released server, on the real disk.
 pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
-    let site = ReleasedSite::load(server, options, progress)?;
+    let own = OwnServer::released(cache(), server, progress)?;
+    let cores = options.cores.clone();
+    let mut site = ServerSite { target: server.target(), servers: Vec::new(), cores, disk: None };
+    site.add(INNODB, own, options, progress)?;
     let done = run_on(&site, options, progress)?;
-    Ok(released::with_options(done, server, &released_options(server, options.pool_bytes())))
+    Ok(released::with_options(done, server, &[server_options(INNODB, Some(server), options.pool_bytes())]))
 }
-
-const INNODB: Contender = Contender::InnoDb { old_blocks_time_ms: 1000 };
 
 /// The project's cache folder. Servers outlive the calls that start them.
 fn cache() -> &'static Cache {
@@ -52,44 +59,51 @@ fn cache() -> &'static Cache {
     CACHE.get_or_init(Cache::of_the_project)
 }
 
-/// The data of both engines, a folder each.
-struct ServerSite {
-    cores: Cores,
-    /// Seek and bytes per second of the modelled disk.
-    model: Option<(Duration, u64)>,
-}
-
 /// The divisor of the published pool, for InnoDB's reserve of free pages: 512 MB : 20 MB.
 const SIZE: f64 = 25.6;
 
+/// Servers with the data, one for each engine. A server is started for each policy.
+struct ServerSite {
+    target: &'static str,
+    servers: Vec<(Contender, Arc<Mutex<OwnServer<'static>>>)>,
+    cores: Cores,
+    /// The modelled disk, if there is one.
+    disk: Option<SlowDisk>,
+}
+
 impl ServerSite {
-    fn server(contender: Contender) -> Server<'static> {
-        Server::new(cache(), &format!("lab/scan-{}", contender.engine().to_lowercase())).bound_to_us()
+    /// Adds a server with an engine, and loads the tables.
+    fn add(
+        &mut self,
+        contender: Contender,
+        mut server: OwnServer<'static>,
+        options: &Options,
+        progress: &mut Progress,
+    ) -> Result<()> {
+        progress.step(&format!("{}: loading the tables", server.release().map_or(contender.engine(), Release::name)));
+        let starting = server_options(contender, server.release(), options.pool_bytes() * 16);
+        server.start(&starting, &self.cores, None).with_context(|| format!("start a server for {contender}"))?;
+        let mut conn = Conn::new(server.address.options()).context("connect to the server")?;
+        fill(&mut conn, contender, options, progress)?;
+        drop(conn);
+        server.shut_down()?;
+        self.servers.push((contender, Arc::new(Mutex::new(server))));
+        Ok(())
     }
 
-    fn up(&self, server: Server<'static>, contender: Contender, options: &[String]) -> Result<ServerTarget> {
-        self.cores.pin(Role::Server);
-        let up = server.up(PORT, false, options);
-        self.cores.pin(Role::Clients);
-        // From here on the target ends it.
-        let address = Address::Socket(server.socket_path());
-        up.with_context(|| format!("start a server for {contender}"))?;
-        ServerTarget::reach(&address, contender, Some(server))
-    }
-
-    fn load(&self, contender: Contender, options: &Options, progress: &mut Progress) -> Result<()> {
-        let server = ServerSite::server(contender);
-        server.remove()?;
-        let target = self.up(server, contender, &server_options(contender, options.pool_bytes() * 16))?;
-        fill(&mut target.conn.lock(), contender, options, progress)?;
-        target.server.as_ref().map_or(Ok(()), Server::down)
+    fn server(&self, policy: Policy) -> Option<&(Contender, Arc<Mutex<OwnServer<'static>>>)> {
+        let is_ours = matches!(policy, Policy::Holdfast { .. });
+        let has = |contender: Contender| policy != Policy::Lru && is_ours == (contender == Contender::Holdfast);
+        self.servers.iter().find(|(contender, _)| has(*contender))
     }
 }
 
 impl Drop for ServerSite {
     fn drop(&mut self) {
-        for contender in [INNODB, Contender::Holdfast] {
-            let _ = ServerSite::server(contender).remove();
+        for (_, server) in &self.servers {
+            let mut server = server.lock();
+            server.kill();
+            let _ = server.remove();
         }
     }
 }
@@ -110,117 +124,63 @@ fn fill(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut
     conn.query_drop(format!("ANALYZE TABLE {SMALL}, {BIG}")).context("analyse the tables")
 }
 
-fn server_options(contender: Contender, pool_bytes: u64) -> Vec<String> {
-    let mut options = contender.options(pool_bytes, SIZE);
-    options.push("--skip-networking".into());
-    options
-}
-
-impl Site for ServerSite {
-    fn open(&self, spec: &TargetSpec) -> Result<Arc<dyn Target>> {
-        let (contender, pct) = match spec.policy {
-            Policy::Holdfast { .. } => (Contender::Holdfast, None),
-            Policy::Midpoint { pct, time_ms } => (Contender::InnoDb { old_blocks_time_ms: time_ms }, Some(pct)),
-            Policy::Lru => bail!("no server has a plain LRU list"),
-        };
-        let mut options = server_options(contender, spec.pool_bytes);
-        options.extend(pct.map(|pct| format!("--innodb-old-blocks-pct={pct}")));
-        let mut server = ServerSite::server(contender);
-        if let Some((seek, bytes_per_second)) = self.model {
-            server = crate::server::slow_disk::on_slow_disk(server, &self.cores, seek, bytes_per_second, None)?;
-        }
-        Ok(Arc::new(self.up(server, contender, &options)?))
-    }
-
-    fn target_name(&self) -> &'static str {
-        "mariadb"
-    }
-
-    fn policy_name(&self, policy: Policy) -> String {
-        policy_name(policy)
-    }
-
-    fn set_slow(&self, _slow: bool) {}
-}
-
-/// A released server, which is restarted on its data for each policy.
-struct ReleasedSite {
-    release: Release,
-    running: Mutex<ReleasedServer>,
-    address: Address,
-    cores: Cores,
-}
-
-impl ReleasedSite {
-    fn load(release: Release, options: &Options, progress: &mut Progress) -> Result<ReleasedSite> {
-        let cores = options.cores.clone();
-        let (running, address) =
-            released::start(release, &released_options(release, options.pool_bytes() * 16), &cores, progress)?;
-        progress.step(&format!("{}: loading the tables", release.name()));
-        fill(&mut Conn::new(address.options()).context("connect to the server")?, INNODB, options, progress)?;
-        Ok(ReleasedSite { release, running: Mutex::new(running), address, cores })
-    }
-}
-
-/// As published: a file per table, past the system's cache.
-fn released_options(release: Release, pool_bytes: u64) -> Vec<String> {
-    let mut options = released::with_pool(release, pool_bytes);
+/// Options of a private server or of a release. The files of a historic release are as published: a
+/// file per table, past the system's cache.
+fn server_options(contender: Contender, release: Option<Release>, pool_bytes: u64) -> Vec<String> {
+    let Some(release) = release else { return contender.options(pool_bytes, SIZE) };
+    let mut options = options::with_pool(release, pool_bytes);
     if release.is_historic() {
         options.extend(["--innodb-flush-method=O_DIRECT", "--innodb-file-per-table"].map(str::to_owned));
     }
     options
 }
 
-impl Site for ReleasedSite {
+impl Site for ServerSite {
     fn open(&self, spec: &TargetSpec) -> Result<Arc<dyn Target>> {
-        let Policy::Midpoint { pct, time_ms } = spec.policy else { bail!("{} has InnoDB only", self.release.name()) };
-        let mut options = released_options(self.release, spec.pool_bytes);
-        options.push(format!("--innodb-old-blocks-pct={pct}"));
-        options.push(format!("--innodb-old-blocks-time={time_ms}"));
-        self.cores.pin(Role::Server);
-        let up = self.running.lock().restart(&options);
-        self.cores.pin(Role::Clients);
-        up?;
-        Ok(Arc::new(ServerTarget::reach(&self.address, INNODB, None)?))
+        let (contender, server) = self.server(spec.policy).context("no server has this policy")?;
+        let (mut own, mut contender) = (server.lock(), *contender);
+        let mut more = Vec::new();
+        if let Policy::Midpoint { pct, time_ms } = spec.policy {
+            contender = Contender::InnoDb { old_blocks_time_ms: time_ms };
+            more.push(format!("--innodb-old-blocks-pct={pct}"));
+            // That of a private server is among the options of its contender.
+            more.extend(own.release().map(|_| format!("--innodb-old-blocks-time={time_ms}")));
+        }
+        let options = [server_options(contender, own.release(), spec.pool_bytes), more].concat();
+        own.start(&options, &self.cores, self.disk).with_context(|| format!("start a server for {contender}"))?;
+        Ok(Arc::new(ServerTarget::reach(&own.address, contender, Arc::clone(server))?))
     }
 
     fn target_name(&self) -> &'static str {
-        self.release.target()
+        self.target
     }
 
     fn has(&self, policy: Policy) -> bool {
-        matches!(policy, Policy::Midpoint { .. })
+        self.server(policy).is_some()
     }
 
     fn policy_name(&self, policy: Policy) -> String {
-        policy_name(policy)
+        match policy {
+            Policy::Midpoint { pct, time_ms } => format!("InnoDB (old_blocks_pct {pct}, time {time_ms} ms)"),
+            _ => "holdfast".to_owned(),
+        }
     }
 
     fn set_slow(&self, _slow: bool) {}
 }
 
-fn policy_name(policy: Policy) -> String {
-    match policy {
-        Policy::Midpoint { pct, time_ms } => format!("InnoDB (old_blocks_pct {pct}, time {time_ms} ms)"),
-        _ => "holdfast".to_owned(),
-    }
-}
-
-/// The server listens on its socket only; the port makes its name differ.
-const PORT: u16 = 13391;
-
 struct ServerTarget {
     /// The server, which ends with the target.
-    server: Option<Server<'static>>,
+    server: Arc<Mutex<OwnServer<'static>>>,
     probe: Mutex<Probe>,
     conn: Mutex<Conn>,
     clock: Arc<PausableClock>,
 }
 
 impl ServerTarget {
-    fn reach(address: &Address, contender: Contender, server: Option<Server<'static>>) -> Result<ServerTarget> {
+    fn reach(address: &Address, contender: Contender, server: Arc<Mutex<OwnServer<'static>>>) -> Result<ServerTarget> {
         let conn = Conn::new(address.options()).context("connect to the server")?;
-        let probe = Probe::new(address, contender.engine())?;
+        let probe = Probe::new(address, contender)?;
         let clock = Arc::new(PausableClock::new());
         Ok(ServerTarget { server, probe: Mutex::new(probe), conn: Mutex::new(conn), clock })
     }
@@ -272,8 +232,10 @@ impl Target for ServerTarget {
 
 impl Drop for ServerTarget {
     fn drop(&mut self) {
-        if let Some(server) = &self.server {
-            let _ = server.kill();
+        // Nothing was written. A release is shut down as it is restarted.
+        let mut server = self.server.lock();
+        if server.release().is_none() {
+            server.kill();
         }
     }
 }

@@ -38,7 +38,7 @@ use crate::machine::Machine;
 use crate::picture::Picture;
 use crate::pin::Role;
 use crate::progress::Progress;
-use crate::target::{Content, EmbeddedSite, Hint, Place, Policy, Site, TableSpec};
+use crate::target::{Content, EmbeddedSite, Hint, Policy, Site, TableSpec, described, disk};
 use crate::text::wrapped;
 use crate::worker::Speed;
 use scale::Scale;
@@ -58,13 +58,10 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
 
 fn load(options: &Options) -> Result<EmbeddedSite> {
     let scale = options.scale;
-    let place = match &options.real_disk {
-        Some(dir) => Place::Real { dir: dir.clone() },
-        None => Place::Model { seek: scale.seek(), bytes_per_second: scale.bytes_per_second() },
-    };
-    let table = |name, seed, rows| TableSpec { name, content: Content::Sbtest { seed, rows } };
+    let table = |name, seed, rows| TableSpec { name, seed, content: Content::Sbtest(rows) };
     let tables = [table(HOT, options.seed, scale.hot_rows()), table(BIG, options.seed + 1, scale.big_rows())];
-    EmbeddedSite::load(&place, &tables, 2, scale.ceiling_bytes(), options.cores.clone()).context("load the tables")
+    let disk = disk(options.real_disk.as_deref(), scale.disk());
+    EmbeddedSite::load(&disk, &tables, 2, scale.ceiling_bytes(), options.cores.clone()).context("load the tables")
 }
 
 /// True for the cold start that collapses, and for the one that does not.
@@ -125,16 +122,8 @@ fn text(outcomes: &[PolicyOutcome], ceiling: &Ceiling, scale: &Scale) -> String 
 fn settings(options: &Options) -> Value {
     let scale = options.scale;
     let mut settings = metrics(scale.describe());
-    let disk = match &options.real_disk {
-        Some(_) => json!("real"),
-        None => json!({
-            "model": "single actuator",
-            "seek_ms": scale.seek().as_secs_f64() * 1e3,
-            "mb_per_s": scale.bytes_per_second() as f64 / 1e6,
-        }),
-    };
     let more = metrics(json!({
-        "disk": disk,
+        "disk": described(options.real_disk.is_none().then(|| scale.disk())),
         "distribution": options.distribution.to_string(),
         "mix": "oltp_read_only",
         "range_size": 100,

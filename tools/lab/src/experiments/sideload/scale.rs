@@ -34,6 +34,7 @@
 
 use std::time::Duration;
 
+use holdfast_testkit::DiskModel;
 use serde_json::{Value, json};
 
 /// Rows of the hot table.
@@ -44,10 +45,6 @@ const BIG_ROWS: f64 = 17_600_000.0;
 const POOL_BYTES: f64 = (512u64 << 20) as f64;
 /// Bytes per row in the ceiling's pool: rows, indexes, and room to spare.
 const CEILING_BYTES_PER_ROW: f64 = 420.0;
-/// Seek of the disk, in seconds.
-const SEEK: f64 = 0.008;
-/// Transfer rate of the disk, in bytes per second.
-const BYTES_PER_SECOND: f64 = 100e6;
 /// Transactions per second of `--rate`.
 const RATE: f64 = 300.0;
 /// Rows per second of the dump: 17.6 million in 95 s.
@@ -122,16 +119,10 @@ impl Scale {
         ((HOT_ROWS + BIG_ROWS) / self.size * CEILING_BYTES_PER_ROW) as u64 + (16 << 20)
     }
 
-    /// Seek of the modelled disk.
+    /// The modelled disk.
     #[must_use]
-    pub fn seek(&self) -> Duration {
-        Duration::from_secs_f64(SEEK / self.speed)
-    }
-
-    /// Transfer rate of the modelled disk, in bytes per second.
-    #[must_use]
-    pub fn bytes_per_second(&self) -> u64 {
-        (BYTES_PER_SECOND * self.speed) as u64
+    pub fn disk(&self) -> DiskModel {
+        DiskModel::spinning().times_as_fast(self.speed)
     }
 
     /// The fixed request rate, in transactions per second.
@@ -200,8 +191,8 @@ mod tests {
             f64::from(s.big_rows()) / f64::from(s.hot_rows()),
             turnover / touch_interval,
             f64::from(s.old_blocks_time_ms()) / 1000.0 / old_turnover,
-            hot_pages * s.seek().as_secs_f64() / turnover,
-            dump_bytes_per_s / s.bytes_per_second() as f64,
+            hot_pages * s.disk().seek.as_secs_f64() / turnover,
+            dump_bytes_per_s / s.disk().bytes_per_second as f64,
             s.minutes(1.0).as_secs_f64() / turnover,
         ]
     }
@@ -230,7 +221,7 @@ mod tests {
     fn full_scale_is_the_published_machine() {
         let full = Scale::new(1.0, 1.0, 1.0);
         assert_eq!((full.hot_rows(), full.big_rows(), full.pool_bytes()), (1_100_000, 17_600_000, 512 << 20));
-        assert_eq!((full.seek(), full.bytes_per_second()), (Duration::from_millis(8), 100_000_000));
+        assert_eq!((full.disk().seek, full.disk().bytes_per_second), (Duration::from_millis(8), 100_000_000));
         assert_eq!((full.old_blocks_time_ms(), full.rate()), (1000, 300.0));
         assert_eq!(full.minutes(1.0), Duration::from_secs(60));
     }

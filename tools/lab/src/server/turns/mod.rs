@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 pub use self::plan::Plan;
 use self::side::Side;
 use super::contender::{Contender, Engine};
+pub use super::contender::{INNODB, engine_name};
 use crate::claims::Claim;
 use crate::document::{Document, Run, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
@@ -35,28 +36,13 @@ use crate::progress::Progress;
 use crate::subject::meters::Meter;
 use crate::subject::{Second, Subject};
 
-/// The default `innodb_old_blocks_time`.
-const OLD_BLOCKS_TIME_MS: u32 = 1000;
-
 /// The engines in the order of the sides: Holdfast, InnoDB, and MyRocks if asked for.
 #[must_use]
 pub fn contenders(asked: &[Engine]) -> Vec<Contender> {
     let asked = if asked.is_empty() { &[Engine::Holdfast, Engine::Innodb][..] } else { asked };
-    let order = [
-        (Engine::Holdfast, Contender::Holdfast),
-        (Engine::Innodb, Contender::InnoDb { old_blocks_time_ms: OLD_BLOCKS_TIME_MS }),
-        (Engine::Myrocks, Contender::MyRocks),
-    ];
+    let order =
+        [(Engine::Holdfast, Contender::Holdfast), (Engine::Innodb, INNODB), (Engine::Myrocks, Contender::MyRocks)];
     order.into_iter().filter(|(engine, _)| asked.contains(engine)).map(|(_, contender)| contender).collect()
-}
-
-/// The engine's name in texts.
-#[must_use]
-pub fn engine_name(contender: Contender) -> String {
-    match contender {
-        Contender::InnoDb { .. } => "InnoDB".to_owned(),
-        other => other.to_string(),
-    }
 }
 
 /// Fetches and builds everything that private servers and their clients need.
@@ -77,6 +63,21 @@ pub fn equip(progress: &mut Progress) -> Result<Cache> {
 /// If the files of an earlier run cannot be removed.
 pub fn sides<'c>(cache: &'c Cache, plan: &'c Plan) -> Result<Vec<Side<'c>>> {
     plan.contenders.iter().map(|&c| Side::private(cache, &plan.cores, &engine_name(c), c)).collect()
+}
+
+/// Starts all servers, calls `work`, and shuts them down.
+///
+/// # Errors
+/// If a server does not start or end; those of `work`.
+pub(crate) fn with_servers<T>(
+    sides: &mut [Side<'_>],
+    settings: &side::Settings,
+    work: impl FnOnce(&mut [Side<'_>]) -> Result<T>,
+) -> Result<T> {
+    sides.iter_mut().try_for_each(|side| side.start(settings))?;
+    let done = work(sides)?;
+    sides.iter_mut().try_for_each(Side::stop)?;
+    Ok(done)
 }
 
 /// The groups of charts over time: one per meter, with a line per side over the time of its own

@@ -12,8 +12,6 @@ use serde_json::{Map, Value, json};
 use super::side::{Running, Side};
 use super::{Findings, Place, Plan, engine_name};
 use crate::document::Document;
-use crate::experiments::overflow::servers as overflow;
-use crate::experiments::{flush, freepages, purge, querycache, sessions};
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::address::Address;
@@ -21,79 +19,42 @@ use crate::server::contender::{Contender, Engine};
 use crate::server::health::Health;
 use crate::server::named::{NamedServer, ServerWithSchema};
 
-/// An experiment with its sizes; cores and engines of its plan do not count.
-pub enum What {
-    /// See [`sessions`].
-    Sessions(sessions::Options),
-    /// See [`purge`].
-    Purge(purge::Options),
-    /// See [`flush`].
-    Flush(flush::Options),
-    /// See [`freepages`].
-    Freepages(freepages::Options),
-    /// See [`overflow`].
-    Overflow {
-        /// Its options; the rows follow from the server's cache.
-        options: overflow::Options,
-        /// True if the cache may have any size.
-        any_pool: bool,
-    },
-    /// See [`querycache`].
-    Querycache(querycache::Options),
-}
-
-impl What {
+/// An experiment in turns with its sizes, for one server; cores and engines of its plan do not
+/// count.
+pub trait OnServer {
     /// Its plan.
-    pub fn plan(&mut self) -> &mut Plan {
-        match self {
-            What::Sessions(options) => &mut options.plan,
-            What::Purge(options) => &mut options.plan,
-            What::Flush(options) => &mut options.plan,
-            What::Freepages(options) => &mut options.plan,
-            What::Overflow { options, .. } => &mut options.plan,
-            What::Querycache(options) => &mut options.plan,
-        }
-    }
+    fn plan(&mut self) -> &mut Plan;
 
     /// The cache of a released server that is started for it, in bytes.
-    #[must_use]
-    pub fn pool_bytes(&self) -> u64 {
-        match self {
-            What::Sessions(options) => options.workload.bytes(),
-            What::Purge(options) => options.pool_bytes,
-            What::Flush(options) => options.workload.bytes(),
-            What::Freepages(options) => options.pool_bytes(),
-            What::Overflow { options, .. } => overflow::pool_for(options),
-            What::Querycache(options) => querycache::pool_bytes(options),
-        }
-    }
+    fn cache_bytes(&self) -> u64;
 
     /// The capacity of the redo log, in bytes, if the experiment sets it: the first of several.
-    #[must_use]
-    pub fn log_bytes(&self) -> Option<u64> {
-        match self {
-            What::Flush(options) => options.capacities.first().copied(),
-            What::Freepages(options) => Some(options.log_bytes),
-            What::Sessions(_) | What::Purge(_) | What::Overflow { .. } | What::Querycache(_) => None,
-        }
+    fn log_bytes(&self) -> Option<u64> {
+        None
     }
 
     /// The size of the query cache, in bytes, if the experiment sets it.
-    #[must_use]
-    pub fn query_cache_bytes(&self) -> Option<u64> {
-        match self {
-            What::Querycache(options) => Some(options.cache_bytes),
-            _ => None,
-        }
+    fn query_cache_bytes(&self) -> Option<u64> {
+        None
     }
 
     /// The names of the sides as which the server with this engine is measured.
     fn sides(&self, engine: String) -> Vec<String> {
-        match self {
-            What::Querycache(_) => querycache::SIDES.map(str::to_owned).to_vec(),
-            _ => vec![engine],
-        }
+        vec![engine]
     }
+
+    /// Runs it there.
+    ///
+    /// # Errors
+    /// If the server or a client fails, or the server is none for this experiment.
+    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings>;
+}
+
+/// A server that runs already, with an empty schema.
+pub struct There<'s> {
+    pub(crate) server: &'s ServerWithSchema,
+    pub(crate) place: Place,
+    pub(crate) cache: &'s Cache,
 }
 
 /// Runs it on the server at `address` that the user names, with the tables in `engine`. Returns the
@@ -102,7 +63,12 @@ impl What {
 /// # Errors
 /// If the server cannot be reached, has a schema of that name, or refuses what the experiment
 /// needs; if sysbench is not available.
-pub fn run(mut what: What, address: &Address, engine: Engine, progress: &mut Progress) -> Result<(Document, String)> {
+pub fn run(
+    what: &mut dyn OnServer,
+    address: &Address,
+    engine: Engine,
+    progress: &mut Progress,
+) -> Result<(Document, String)> {
     what.plan().cores = Cores::new(false);
     run_at(what, address, engine, &place_of, progress)
 }
@@ -112,7 +78,7 @@ pub fn run(mut what: What, address: &Address, engine: Engine, progress: &mut Pro
 /// # Errors
 /// As [`run`].
 pub(in crate::server) fn run_at(
-    mut what: What,
+    what: &mut dyn OnServer,
     address: &Address,
     engine: Engine,
     place: &dyn Fn(&ServerWithSchema) -> Place,
@@ -124,14 +90,14 @@ pub(in crate::server) fn run_at(
     apt::fetch_sysbench(&cache)?;
     what.plan().contenders = vec![named.contender];
     let on_server = named.begin()?;
-    let measured = measure(&mut what, &on_server, place(&on_server), &cache, progress);
+    let measured = measure(what, &on_server, place(&on_server), &cache, progress);
     on_server.end()?;
     measured
 }
 
 /// Measures. The connections are closed when this returns, so that the schema can be dropped.
 fn measure(
-    what: &mut What,
+    what: &mut dyn OnServer,
     on_server: &ServerWithSchema,
     place: Place,
     cache: &Cache,
@@ -143,18 +109,7 @@ fn measure(
         let running = Running { address: on_server.address.clone(), conn: on_server.connect()?, pid: place.pid };
         sides.push(Side::of_running_server(cache, &plan.cores, &name, on_server.contender, running));
     }
-    let mut findings: Findings = match what {
-        What::Sessions(options) => sessions::on_running_server(options, on_server, place, &mut sides, progress)?,
-        What::Purge(options) => purge::on_running_server(options, place, &mut sides, progress)?,
-        What::Flush(options) => flush::on_running_server(options, on_server, place, &mut sides, progress)?,
-        What::Freepages(options) => freepages::on_running_server(options, on_server, place, &mut sides, progress)?,
-        What::Overflow { options, any_pool } => {
-            overflow::on_running_server(options, *any_pool, place, &mut sides, progress)?
-        }
-        What::Querycache(options) => {
-            querycache::on_running_server(options, on_server, place, cache, &mut sides, progress)?
-        }
-    };
+    let mut findings = what.run_there(There { server: on_server, place, cache }, &mut sides, progress)?;
     findings.words.extend(on_server.findings()?);
     let (mut document, text) = findings.report(&plan, &sides);
     document.settings.insert("server".to_owned(), Value::Object(settings(&on_server.before, on_server.contender)));
@@ -192,13 +147,8 @@ const OF_ENGINE: [&str; 11] = [
 ];
 
 /// The variables of the server that a reader has to know.
-fn settings(server: &Health, contender: Contender) -> Map<String, Value> {
-    let prefix = match contender {
-        Contender::Holdfast => "holdfast",
-        Contender::InnoDb { .. } => "innodb",
-        Contender::MyRocks => "rocksdb",
-    };
-    let of_engine = OF_ENGINE.iter().map(|name| format!("{prefix}_{name}"));
+pub(crate) fn settings(server: &Health, contender: Contender) -> Map<String, Value> {
+    let of_engine = OF_ENGINE.iter().map(|name| contender.variable(name));
     let names = SETTINGS.iter().map(|name| (*name).to_owned()).chain(of_engine);
     names.filter_map(|name| server.setting(&name).map(|value| (name.clone(), json!(value)))).collect()
 }

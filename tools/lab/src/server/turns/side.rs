@@ -6,12 +6,11 @@
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use holdfast_server::{Cache, Server};
+use holdfast_server::{Cache, Release};
 use holdfast_workload::rng::Rng;
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -20,12 +19,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::workload::{Workload, script};
 use crate::experiments::sideload::HOT;
 use crate::measure::human;
-use crate::pin::{Cores, Role};
+use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::address::Address;
-use crate::server::contender::Contender;
+use crate::server::contender::{Contender, INNODB, engine_name};
 use crate::server::data::{self, SCHEMA};
 use crate::server::load::{self, Oltp, Sysbench};
+use crate::server::options;
+pub use crate::server::options::Settings;
+use crate::server::own::OwnServer;
+use crate::server::slow_disk::SlowDisk;
 use crate::subject::meters::{self, Meter, Values};
 use crate::subject::{Second, Series, Subject, Turn};
 
@@ -38,22 +41,6 @@ pub enum Data {
     Sbtest(u32),
 }
 
-/// The settings of a private server.
-#[derive(Clone, Debug, Default)]
-pub struct Settings {
-    /// Size of the cache, in bytes.
-    pub pool_bytes: u64,
-    /// Capacity of the redo log, in bytes; `None` for the default.
-    pub log_bytes: Option<u64>,
-    /// The divisor of the published pool.
-    pub size: f64,
-    /// True if files are read and written through the system's cache instead of past it.
-    pub buffered: bool,
-    /// Seek and bytes per second of a modelled disk, if there is one. It is as fast as the real one
-    /// until its log is filled.
-    pub modelled: Option<(Duration, u64)>,
-}
-
 /// A server and its measurements.
 pub struct Side<'c> {
     cache: &'c Cache,
@@ -62,8 +49,8 @@ pub struct Side<'c> {
     /// Engine of the tables.
     pub contender: Contender,
     address: Address,
-    /// `None` for a server that the user names.
-    own: Option<Own<'c>>,
+    /// `None` for a server that runs already.
+    own: Option<OwnServer<'c>>,
     /// The running server.
     up: Option<Up>,
     snapshot: Option<Conn>,
@@ -83,20 +70,6 @@ pub struct Running {
     pub pid: Option<u32>,
 }
 
-/// A private server.
-struct Own<'c> {
-    /// The folder of its files in the cache folder.
-    folder: String,
-    server: Server<'c>,
-}
-
-impl Own<'_> {
-    /// The modelled disk is slow while this file exists.
-    fn slow_disk(&self) -> PathBuf {
-        self.server.data_dir().with_extension("slow")
-    }
-}
-
 /// A running server.
 struct Up {
     /// A connection for queries.
@@ -111,8 +84,6 @@ impl Up {
     }
 }
 
-/// The private servers listen on their sockets only; the port makes their names differ.
-const PORT: u16 = 13393;
 /// The longest time until the first transaction of a turn.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time from the first transaction to the measurement.
@@ -123,10 +94,15 @@ impl<'c> Side<'c> {
     pub fn private(cache: &'c Cache, cores: &'c Cores, name: &str, contender: Contender) -> Result<Side<'c>> {
         let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
         let folder = format!("lab/{}", letters.to_lowercase());
-        let server = Server::new(cache, &folder).bound_to_us();
-        server.remove()?;
-        let address = Address::Socket(server.socket_path());
-        Ok(Side::new(cache, cores, name, contender, address, Some(Own { folder, server })))
+        let own = OwnServer::private(cache, &folder);
+        own.remove()?;
+        Ok(Side::new(cache, cores, name, contender, own.address.clone(), Some(own)))
+    }
+
+    /// Returns a released server without data, whose InnoDB is measured.
+    pub fn released(cache: &'c Cache, cores: &'c Cores, release: Release, progress: &mut Progress) -> Result<Side<'c>> {
+        let own = OwnServer::released(cache, release, progress)?;
+        Ok(Side::new(cache, cores, &engine_name(INNODB), INNODB, own.address.clone(), Some(own)))
     }
 
     /// Returns a running server. It is neither started nor stopped, and is not paused.
@@ -148,7 +124,7 @@ impl<'c> Side<'c> {
         name: &str,
         contender: Contender,
         address: Address,
-        own: Option<Own<'c>>,
+        own: Option<OwnServer<'c>>,
     ) -> Side<'c> {
         Side {
             cache,
@@ -164,55 +140,42 @@ impl<'c> Side<'c> {
         }
     }
 
-    fn own(&self) -> Result<&Own<'c>> {
+    fn own(&self) -> Result<&OwnServer<'c>> {
         self.own.as_ref().with_context(|| format!("{} is not a server of the lab's own", self.name()))
     }
 
     /// Starts it and pauses it.
     pub fn start(&mut self, settings: &Settings) -> Result<()> {
-        let mut options = self.contender.options(settings.pool_bytes, settings.size);
-        options.extend(FOR_MANY_SESSIONS.map(str::to_owned));
-        if settings.buffered {
-            options.extend(self.contender.buffered().map(str::to_owned));
-        }
-        if let Some(bytes) = settings.log_bytes {
-            options.push(format!("--innodb-log-file-size={bytes}"));
-            options.push(format!("--loose-holdfast-log-file-size={bytes}"));
-        }
-        self.start_with(&options, settings.modelled)?;
+        let options = self.options(settings)?;
+        let disk = settings.modelled.map(|model| SlowDisk { model, later: true });
+        self.start_with(&options, disk)?;
         self.pause(true);
         Ok(())
     }
 
-    fn start_with(&mut self, options: &[String], modelled: Option<(Duration, u64)>) -> Result<()> {
-        self.on_model = modelled.is_some();
-        let own = self.own()?;
-        // Processes inherit the cores of the thread that starts them.
-        self.cores.pin(Role::Server);
-        let up = match modelled {
-            Some((seek, rate)) => {
-                let (server, switch) = (Server::new(self.cache, &own.folder).bound_to_us(), own.slow_disk());
-                // The file may not exist.
-                let _ = std::fs::remove_file(&switch);
-                crate::server::slow_disk::on_slow_disk(server, self.cores, seek, rate, Some(&switch))
-                    .and_then(|server| server.up(PORT, false, options))
-            }
-            None => own.server.up(PORT, false, options),
-        };
-        self.cores.pin(Role::Clients);
-        up.with_context(|| format!("start a server for {}", self.name()))?;
-        let pid = own.server.pid()?;
-        self.up = Some(Up::new(Conn::new(self.address.options()).context("connect to the server")?, Some(pid)));
+    /// The options of a server with these settings.
+    pub fn options(&self, settings: &Settings) -> Result<Vec<String>> {
+        Ok(match self.own()?.release() {
+            Some(release) => options::of_release(release, settings),
+            None => options::of_private(self.contender, settings),
+        })
+    }
+
+    fn start_with(&mut self, options: &[String], disk: Option<SlowDisk>) -> Result<()> {
+        self.on_model = disk.is_some();
+        let name = self.name().to_owned();
+        let own = self.own.as_mut().with_context(|| format!("{name} is not a server of the lab's own"))?;
+        own.start(options, self.cores, disk).with_context(|| format!("start a server for {name}"))?;
+        let pid = own.pid();
+        self.up = Some(Up::new(Conn::new(self.address.options()).context("connect to the server")?, pid));
         Ok(())
     }
 
     /// Shuts it down.
     pub fn stop(&mut self) -> Result<()> {
         self.pause(false);
-        match self.up.take() {
-            Some(_) => self.own()?.server.down(),
-            None => Ok(()),
-        }
+        self.up = None;
+        self.own.as_mut().map_or(Ok(()), OwnServer::shut_down)
     }
 
     /// Pauses a private server, or continues it.
@@ -242,8 +205,11 @@ impl<'c> Side<'c> {
     /// Creates schema and tables. The server is started for it, and shut down.
     pub fn load(&mut self, data: Data, seed: u64, progress: &mut Progress) -> Result<()> {
         progress.step(&format!("{}: making the tables", self.name()));
-        let mut options = self.contender.options(LOAD_POOL, 1.0);
-        options.extend(["--skip-networking", "--innodb-flush-log-at-trx-commit=0"].map(str::to_owned));
+        let mut options = match self.own()?.release() {
+            Some(release) => options::with_pool(release, LOAD_POOL),
+            None => self.contender.options(LOAD_POOL, 1.0),
+        };
+        options.push("--innodb-flush-log-at-trx-commit=0".to_owned());
         options.push("--loose-holdfast-flush-log-at-trx-commit=0".to_owned());
         self.start_with(&options, None)?;
         self.conn()?.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
@@ -277,7 +243,7 @@ impl<'c> Side<'c> {
 
     /// Copies the data of another side; neither runs.
     pub fn copy_of(&self, other: &Side<'_>) -> Result<()> {
-        other.own()?.server.copy_data_to(&self.own()?.server)
+        other.own()?.copy_data_to(self.own()?)
     }
 
     /// When the first session commits, all sessions are connected.
@@ -393,8 +359,7 @@ impl Subject for Side<'_> {
         let full = self.write_log(LAPS * lap, work.seed)?;
         self.durable(1)?;
         if self.on_model {
-            let switch = self.own()?.slow_disk();
-            std::fs::write(&switch, "").with_context(|| format!("make {}", switch.display()))?;
+            self.own()?.slow_down()?;
         }
         self.pause(true);
         Ok(full)
@@ -407,11 +372,7 @@ impl Side<'_> {
         if self.own.is_none() {
             return Ok(());
         }
-        let variable = match self.contender {
-            Contender::Holdfast => "holdfast_flush_log_at_trx_commit",
-            Contender::InnoDb { .. } => "innodb_flush_log_at_trx_commit",
-            Contender::MyRocks => "rocksdb_flush_log_at_trx_commit",
-        };
+        let variable = self.contender.variable("flush_log_at_trx_commit");
         Ok(self.conn()?.query_drop(format!("SET GLOBAL {variable} = {level}"))?)
     }
 
@@ -481,12 +442,10 @@ fn digests(conn: &mut Conn) -> Result<Vec<u64>> {
 
 impl Drop for Side<'_> {
     fn drop(&mut self) {
-        if let Some(own) = &self.own {
+        if let Some(mut own) = self.own.take() {
             // Its data is removed with the experiment, so it is not shut down.
-            if self.up.take().is_some() {
-                let _ = own.server.kill();
-            }
-            let _ = own.server.remove();
+            own.kill();
+            let _ = own.remove();
         }
     }
 }
@@ -504,13 +463,3 @@ fn in_words(values: &Values) -> String {
 
 /// The cache of a server that makes tables.
 const LOAD_POOL: u64 = 256 << 20;
-
-/// Options for hundreds of sessions that connect at the same moment, the same for all engines.
-pub const FOR_MANY_SESSIONS: [&str; 6] = [
-    "--skip-networking",
-    "--max-connections=1100",
-    "--back-log=1100",
-    "--table-open-cache=8000",
-    "--thread-cache-size=300",
-    "--max-prepared-stmt-count=100000",
-];

@@ -85,14 +85,7 @@ fn measure(
     data::load(&mut conn, contender.engine(), options.oltp.seed, rows, &mut told)?;
     let mut outcomes = Vec::new();
     for warm in [false, true] {
-        let spec = Spec {
-            name: contender.to_string(),
-            engine: contender.engine(),
-            options: Vec::new(),
-            pool_bytes,
-            big_rows: scale.big_rows(),
-            listed: true,
-        };
+        let spec = Spec { contender, pool_bytes, big_rows: scale.big_rows(), listed: true };
         let own = Instance::attach(cache, &options.cores, on_server.address.clone(), &spec)?;
         progress.step(if warm { "warm" } else { "cold" });
         let mut run = Run { options, contender, own, ceiling: None, progress };

@@ -21,6 +21,7 @@ use crate::claims::Claim;
 use crate::document::{Document, metrics};
 use crate::machine::Machine;
 use crate::progress::Progress;
+use crate::target::described;
 
 /// Runs the experiment. Returns the document and what is printed.
 ///
@@ -66,8 +67,8 @@ fn in_words(options: &Options) -> String {
         options.oltp.threads,
         if options.cores.pins() { ", the server and its clients on cores of their own" } else { "" },
         options.size,
-        if options.modelled {
-            let (seek, rate) = (options.scale.seek().as_secs_f64() * 1e3, options.scale.bytes_per_second() / 1_000_000);
+        if let Some(disk) = options.disk() {
+            let (seek, rate) = (disk.seek.as_secs_f64() * 1e3, disk.bytes_per_second / 1_000_000);
             format!("modelled, one arm, {seek} ms to seek, {rate} MB/s")
         } else {
             "real".to_owned()
@@ -77,15 +78,6 @@ fn in_words(options: &Options) -> String {
 
 fn settings(introduction: &str, options: &Options) -> Value {
     let scale = options.scale;
-    let disk = if options.modelled {
-        json!({
-            "model": "single actuator",
-            "seek_ms": scale.seek().as_secs_f64() * 1e3,
-            "mb_per_s": scale.bytes_per_second() as f64 / 1e6,
-        })
-    } else {
-        json!("real")
-    };
     let mut settings = metrics(json!({
         "scale": introduction,
         "sizes_divided_by": options.size,
@@ -99,7 +91,7 @@ fn settings(introduction: &str, options: &Options) -> Value {
         "turns": options.times.rounds.least,
         "turn_s": options.times.turn.as_secs_f64(),
         "patience_s": options.times.patience.as_secs_f64(),
-        "disk": disk,
+        "disk": described(options.disk()),
         "pinned": options.cores.pins(),
         "seed": options.oltp.seed,
     }));

@@ -16,7 +16,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use holdfast_server::{Cache, Server, apt};
+use holdfast_server::{Cache, apt};
+use holdfast_testkit::DiskModel;
 use mysql::prelude::Queryable;
 
 use super::outcome::ContenderOutcome;
@@ -29,6 +30,8 @@ use crate::server::contender::Contender;
 use crate::server::data::{self, SCHEMA};
 use crate::server::instance::{Instance, Mark, Spec};
 use crate::server::load::Oltp;
+use crate::server::own::OwnServer;
+use crate::server::slow_disk::SlowDisk;
 use crate::turns::{Rounds, in_turns};
 
 /// The options of the experiment.
@@ -44,6 +47,13 @@ pub struct Options {
     pub modelled: bool,
     /// Cores.
     pub cores: Cores,
+}
+
+impl Options {
+    /// The modelled disk, if there is one.
+    pub(super) fn disk(&self) -> Option<DiskModel> {
+        self.modelled.then(|| self.scale.disk())
+    }
 }
 
 /// The durations.
@@ -127,49 +137,38 @@ impl Pace {
 }
 
 impl<'a> Stage<'a> {
-    fn server(&self, folder: &str) -> Server<'a> {
-        Server::new(self.cache, folder).bound_to_us()
+    fn server(&self, folder: &str) -> OwnServer<'a> {
+        OwnServer::private(self.cache, folder)
     }
 
-    /// The server that is measured: on the modelled disk, if there is one.
-    fn measured(&self, folder: &str) -> Result<Server<'a>> {
-        let (server, scale) = (self.server(folder), self.options.scale);
-        if self.options.modelled {
-            crate::server::slow_disk::on_slow_disk(
-                server,
-                &self.options.cores,
-                scale.seek(),
-                scale.bytes_per_second(),
-                None,
-            )
-        } else {
-            Ok(server)
-        }
+    /// The disk of the servers that are measured, if it is modelled.
+    fn disk(&self) -> Option<SlowDisk> {
+        self.options.disk().map(|model| SlowDisk { model, later: false })
     }
 
     /// Starts the server whose pool holds the tables. It is on the modelled disk too, though it
     /// reads nothing: supervision costs a program time at each of its system calls.
     fn start_ceiling(&self, contender: Contender) -> Result<Instance<'a>> {
-        self.start(self.measured(CEILING)?, contender, self.options.scale.ceiling_bytes(), false)
+        self.start((CEILING, self.disk()), contender, self.options.scale.ceiling_bytes(), false)
     }
 
     /// Starts the server whose pool does not hold them.
     fn start_own(&self, contender: Contender) -> Result<Instance<'a>> {
-        self.start(self.measured(OWN)?, contender, self.options.scale.pool_bytes(), true)
+        self.start((OWN, self.disk()), contender, self.options.scale.pool_bytes(), true)
     }
 
-    fn start(&self, server: Server<'a>, contender: Contender, pool_bytes: u64, listed: bool) -> Result<Instance<'a>> {
-        let mut options = contender.options(pool_bytes, self.options.size);
-        options.push("--skip-networking".into());
-        let spec = Spec {
-            name: contender.to_string(),
-            engine: contender.engine(),
-            options,
-            pool_bytes,
-            big_rows: self.options.scale.big_rows(),
-            listed,
-        };
-        Instance::start(self.cache, &self.options.cores, server, &spec)
+    fn start(
+        &self,
+        (folder, disk): (&str, Option<SlowDisk>),
+        contender: Contender,
+        pool_bytes: u64,
+        listed: bool,
+    ) -> Result<Instance<'a>> {
+        let (mut server, cores) = (self.server(folder), &self.options.cores);
+        let started = server.start(&contender.options(pool_bytes, self.options.size), cores, disk);
+        started.with_context(|| format!("start a server for {contender}"))?;
+        let spec = Spec { contender, pool_bytes, big_rows: self.options.scale.big_rows(), listed };
+        Instance::of_own(self.cache, cores, server, &spec)
     }
 
     /// Measures all contenders of one engine.
@@ -205,7 +204,7 @@ impl<'a> Stage<'a> {
         let (server, copy) = (self.server(OWN), self.server(CEILING));
         server.remove()?;
         copy.remove()?;
-        let mut instance = self.start(self.server(OWN), contender, scale.ceiling_bytes(), false)?;
+        let mut instance = self.start((OWN, None), contender, scale.ceiling_bytes(), false)?;
         let conn = instance.probe.conn();
         conn.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
         conn.query_drop(format!("USE {SCHEMA}"))?;

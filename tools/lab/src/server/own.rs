@@ -1,0 +1,161 @@
+//! A server that the lab starts and ends itself: a private one with the engine in it, or another
+//! one as it was released. It listens on its socket only, and its process inherits the cores of the
+//! thread that starts it.
+
+use anyhow::{Result, bail};
+use holdfast_server::server::SOCKET_ONLY;
+use holdfast_server::{Cache, Release, ReleasedServer, Server, apt};
+
+use super::address::Address;
+use super::slow_disk::SlowDisk;
+use crate::pin::{Cores, Role};
+use crate::progress::Progress;
+
+/// A server of the lab's own. Its process is killed when this is dropped.
+pub(crate) struct OwnServer<'c> {
+    kind: Kind<'c>,
+    /// The address for its clients.
+    pub address: Address,
+    /// True from a start to an end.
+    runs: bool,
+}
+
+enum Kind<'c> {
+    /// Its data stays until [`OwnServer::remove`].
+    Private(Server<'c>),
+    /// Its data is removed with it.
+    Released(Release, ReleasedServer),
+}
+
+impl<'c> OwnServer<'c> {
+    /// The private server with the data in a folder of the cache. It does not run.
+    pub fn private(cache: &'c Cache, folder: &str) -> OwnServer<'c> {
+        let server = Server::new(cache, folder).bound_to_us();
+        let address = Address::Socket(server.socket_path());
+        OwnServer { kind: Kind::Private(server), address, runs: false }
+    }
+
+    /// A released server with new data, which is downloaded if need be. It does not run.
+    ///
+    /// # Errors
+    /// If it is not available.
+    pub fn released(cache: &Cache, release: Release, progress: &mut Progress) -> Result<OwnServer<'c>> {
+        progress.step(release.name());
+        // Its programs need libraries that come with today's server, and its clients are of that.
+        apt::fetch(cache)?;
+        release.fetch(cache)?;
+        let dump = release.dump_program(cache)?;
+        let server = release.with_new_data(cache)?;
+        let socket = server.socket_path();
+        let address = match dump {
+            Some(dump) => Address::Released { socket, dump },
+            None => Address::Socket(socket),
+        };
+        Ok(OwnServer { kind: Kind::Released(release, server), address, runs: false })
+    }
+
+    /// The release, if it is one.
+    pub fn release(&self) -> Option<Release> {
+        match self.kind {
+            Kind::Private(_) => None,
+            Kind::Released(release, _) => Some(release),
+        }
+    }
+
+    /// Starts it on its data, on the cores of servers; a private one on a modelled disk, if there
+    /// is one. A release that runs is restarted.
+    ///
+    /// # Errors
+    /// If it does not start.
+    pub fn start(&mut self, options: &[String], cores: &Cores, disk: Option<SlowDisk>) -> Result<()> {
+        cores.pin(Role::Server);
+        let started = match (&mut self.kind, disk) {
+            (Kind::Private(server), None) => server.up(SOCKET_ONLY, false, options),
+            (Kind::Private(server), Some(disk)) => {
+                disk.under(server.clone(), cores).and_then(|server| server.up(SOCKET_ONLY, false, options))
+            }
+            (Kind::Released(_, server), _) => server.restart(options),
+        };
+        cores.pin(Role::Clients);
+        self.runs = started.is_ok();
+        started
+    }
+
+    /// From now on the modelled disk of a private server is slow ([`SlowDisk::later`]).
+    ///
+    /// # Errors
+    /// If the file that says so cannot be made.
+    pub fn slow_down(&self) -> Result<()> {
+        match &self.kind {
+            Kind::Private(server) => SlowDisk::slow_down(server),
+            Kind::Released(..) => Ok(()),
+        }
+    }
+
+    /// Shuts it down, if it runs.
+    ///
+    /// # Errors
+    /// If it does not end.
+    pub fn shut_down(&mut self) -> Result<()> {
+        match &mut self.kind {
+            _ if !std::mem::take(&mut self.runs) => Ok(()),
+            Kind::Private(server) => server.down(),
+            Kind::Released(_, server) => server.shut_down(),
+        }
+    }
+
+    /// Kills it, if it runs.
+    pub fn kill(&mut self) {
+        match &mut self.kind {
+            _ if !std::mem::take(&mut self.runs) => {}
+            // A process that has ended needs no signal.
+            Kind::Private(server) => drop(server.kill()),
+            Kind::Released(_, server) => server.kill(),
+        }
+    }
+
+    /// Its process, while it runs.
+    pub fn pid(&self) -> Option<u32> {
+        match &self.kind {
+            _ if !self.runs => None,
+            Kind::Private(server) => server.pid().ok(),
+            Kind::Released(_, server) => server.pid(),
+        }
+    }
+
+    /// Copies all data to `other`; neither runs.
+    ///
+    /// # Errors
+    /// If that fails; if one of them is a release.
+    pub fn copy_data_to(&self, other: &OwnServer<'_>) -> Result<()> {
+        match (&self.kind, &other.kind) {
+            (Kind::Private(from), Kind::Private(to)) => from.copy_data_to(to),
+            _ => bail!("the data of a release is its own"),
+        }
+    }
+
+    /// Removes the data. It does not run.
+    ///
+    /// # Errors
+    /// If files cannot be removed.
+    pub fn remove(&self) -> Result<()> {
+        match &self.kind {
+            Kind::Private(server) => server.remove(),
+            Kind::Released(..) => Ok(()),
+        }
+    }
+
+    /// The last lines of its log.
+    pub fn log_tail(&self) -> String {
+        match &self.kind {
+            Kind::Private(server) => server.log_tail(),
+            Kind::Released(..) => String::new(),
+        }
+    }
+}
+
+impl Drop for OwnServer<'_> {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
