@@ -5,4 +5,5 @@ pub(crate) mod compact;
 mod pieces;
 pub(crate) mod salvage;
 pub(crate) mod salvage_files;
+pub(crate) mod sums;
 pub(crate) mod verify;

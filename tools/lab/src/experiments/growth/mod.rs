@@ -2,29 +2,33 @@
 //! that stays the same?
 //!
 //! Loading, reading, checking, indexing, copying and restoring a table take time in proportion to
-//! its size, and a fixed amount of memory. What does not (a sort that has to be in memory, a list of
-//! all pages, a search per row) is not noticed with a small table. So every size is larger than the
-//! cache, and each step of the largest is compared with the same of the smallest.
+//! its size, and a fixed amount of memory. What does not (a sort that has to be in memory, a list
+//! of all pages, a search per row) is not noticed with a small table. So every size is larger than
+//! the cache, and each step of the largest is compared with the same of the smallest.
 //!
-//! 1. `load`: rows of sysbench with the index `k`, by inserts in transactions of 1,000 rows.
+//! 1. `load`: the table is created with its rows, in the order of their keys, and its index `k`, as
+//!    `ALTER TABLE ... ENGINE` fills a table. (An INSERT into a table with an index over random
+//!    values costs a read and a write of a page once the index is larger than the cache, in every
+//!    B-tree.)
 //! 2. `dump`: every row is read by a declared scan.
 //! 3. `check`: every page, row and entry.
 //! 4. `index`: a second index is added in place, as ALTER TABLE ... ADD INDEX does it, and dropped
 //!    afterwards.
 //! 5. `backup`, and 6. `restore` of the copy, which checks it.
 //! 7. `recovery`: random updates run until the log has its usual age, then the disk refuses every
-//!    change ([`FaultDisk`](holdfast_testkit::FaultDisk)). The files stay as a kill would leave them, with a transaction that has
-//!    not ended. The open is timed. It depends on the log alone, and so it is judged in seconds.
+//!    change (`FaultDisk`). The files stay as a kill would leave them, with a transaction that has
+//!    not ended. The open is timed. It depends on the log alone, so it is judged in seconds.
 //!
-//! The memory of a step is the peak of the process. Adding an index sorts entries in a buffer, which
-//! small sizes do not fill, and an allocator keeps what was freed; the bar leaves room for what the
-//! smallest size leaves of that buffer.
+//! The memory of a step is the peak of the process. Filling an index sorts entries in a buffer,
+//! which small sizes do not fill, and an allocator keeps what was freed; the bar leaves room for
+//! what the smallest size leaves of that buffer.
 
 mod outcome;
+mod plan;
 mod subject;
 mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use holdfast::FlushMethod;
@@ -37,66 +41,13 @@ use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::rig::site::DiskKind;
 use outcome::Size;
-
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Sizes of the table, in MiB, ascending.
-    pub mib: Vec<u64>,
-    /// The cache, the same at every size.
-    pub pool_bytes: u64,
-    /// The log between checkpoints.
-    pub log_bytes: u64,
-    /// Directory of the disk.
-    pub dir: PathBuf,
-    /// Seed of data and updates.
-    pub seed: u64,
-}
+use plan::GB;
+pub use plan::Options;
 
 /// The smallest cache.
 pub const LEAST_POOL: u64 = CACHE_SIZE_MIN;
 /// Files at the most, by the size of the table: the table with two indexes, and a copy of it.
 const FILES: f64 = 2.3;
-const GB: f64 = 1e9;
-
-/// A step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
-    Load,
-    Dump,
-    Check,
-    Index,
-    Backup,
-    Restore,
-    Recovery,
-}
-
-impl Step {
-    const ALL: [Step; 7] =
-        [Step::Load, Step::Dump, Step::Check, Step::Index, Step::Backup, Step::Restore, Step::Recovery];
-
-    fn name(self) -> &'static str {
-        match self {
-            Step::Load => "load",
-            Step::Dump => "dump",
-            Step::Check => "check",
-            Step::Index => "index",
-            Step::Backup => "backup",
-            Step::Restore => "restore",
-            Step::Recovery => "recovery",
-        }
-    }
-
-    /// True if its time is judged by the size.
-    fn is_per_gb(self) -> bool {
-        self != Step::Recovery
-    }
-
-    /// The unit of [`Size::cost`].
-    fn unit(self) -> &'static str {
-        if self.is_per_gb() { "s/GB" } else { "s" }
-    }
-}
 
 /// Runs the experiment. Returns the document and what is printed.
 ///
@@ -160,7 +111,6 @@ fn settings(options: &Options) -> Value {
         "workload": "sysbench rows with an index on k",
         "disk": disk.describe(),
         "mib": options.mib,
-        "rows_per_load_transaction": subject::LOAD_ROWS,
         "pool_bytes": options.pool_bytes,
         "log_capacity_bytes": options.log_bytes,
         "seed": options.seed,

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{GB, Step};
+use super::plan::{GB, Step};
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::{Run, metrics};
 use crate::figures::{Chart, Grid, Line};

@@ -16,8 +16,8 @@ use holdfast_workload::{Failure, Rows as _, Scan, TableNo};
 use tempfile::TempDir;
 
 use super::outcome::Size;
+use super::plan::{Options, Step};
 use super::watch::{Reached, Watch};
-use super::{Options, Step};
 use crate::progress::Progress;
 use crate::rig::site::Settings;
 use crate::target::embedded::{Definition, EmbeddedRows, definition};
@@ -27,8 +27,6 @@ const TABLE: &str = "sbtest";
 const ADDED: &str = "k_2";
 /// Bytes of a row and its entry in the file after the load.
 const BYTES_PER_ROW: u64 = 288;
-/// Rows of a transaction of the load.
-pub(super) const LOAD_ROWS: u32 = 1_000;
 /// Updates of a transaction before the kill, and of the one that has not ended when it comes.
 const UPDATES: u32 = 100;
 const UNFINISHED: u32 = 1_000;
@@ -96,17 +94,14 @@ impl Subject<'_> {
     }
 
     fn load(&self, db: &Database, reached: &Reached) -> Result<()> {
-        db.create_table(self.table())?;
-        for first in (1..=self.rows).step_by(LOAD_ROWS as usize) {
-            let last = first.saturating_add(LOAD_ROWS - 1).min(self.rows);
-            let txn = db.begin_write()?;
-            {
-                let table = txn.open_table(self.table())?;
-                sysbench::generate(self.options.seed, self.rows, first..=last, |key, row| table.insert(key, row))?;
-            }
-            txn.commit()?;
-            reached.set(last.into(), self.rows.into());
-        }
+        let mut done = 0;
+        db.create_table_with(self.table(), |loader| {
+            sysbench::generate(self.options.seed, self.rows, 1..=self.rows, |key, row| {
+                done += 1;
+                reached.set(done, self.rows.into());
+                loader.push(key, row)
+            })
+        })?;
         // What is left in the cache is a larger share of a smaller table.
         Ok(db.checkpoint()?)
     }

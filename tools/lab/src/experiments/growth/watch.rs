@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 
-use super::Step;
 use super::outcome::{Size, Taken};
+use super::plan::Step;
 use crate::measure::human;
 use crate::progress::Progress;
 use crate::rig::memory::Peak;
