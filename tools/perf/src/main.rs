@@ -3,12 +3,13 @@
 //!
 //! 1. A measurement ([`plan`]) is a command that writes JSON. It is run once; its result stays in a
 //!    folder, with the machine that gave it ([`results`]), until `--again` names it.
-//! 2. The results make the tables ([`tables`]), which replace those between the markers of the page
-//!    ([`page`]), and the picture of all ratios ([`picture`]). Results of different machines are
-//!    refused.
+//! 2. The results make the tables ([`tables`], [`servers`]), which replace those between the markers
+//!    of the page ([`page`]), the picture of all ratios ([`picture`]), and that of a cold table on
+//!    each server ([`cold`]). Results of different machines are refused.
 
 #![forbid(unsafe_code)]
 
+mod cold;
 mod page;
 mod picture;
 mod plan;
@@ -45,9 +46,12 @@ struct Options {
     /// The page whose tables are written
     #[arg(long, default_value = "docs/performance/README.md")]
     page: PathBuf,
-    /// The picture to draw
+    /// The picture of all ratios
     #[arg(long, default_value = "docs/pictures/performance.svg")]
     picture: PathBuf,
+    /// The picture of `sideload` on each server
+    #[arg(long, default_value = "docs/pictures/servers.svg")]
+    servers: PathBuf,
     /// Measure only these
     names: Vec<String>,
 }
@@ -67,13 +71,14 @@ fn main() -> anyhow::Result<()> {
     let measured = results.of_one_machine()?;
     let text = std::fs::read_to_string(&options.page).with_context(|| options.page.display().to_string())?;
     let (page, left) = page::with_tables(&text, &measured)?;
-    let drawn = picture::svg(&tables::ratios(&measured));
+    let mut pictures = vec![("picture.svg", &options.picture, picture::svg(&tables::ratios(&measured)))];
+    pictures.extend(cold::svg(&measured).map(|drawn| ("servers.svg", &options.servers, drawn)));
     if options.quick {
         results.keep("page.md", &page)?;
-        results.keep("picture.svg", &drawn)?;
+        pictures.iter().try_for_each(|(name, _, drawn)| results.keep(name, drawn))?;
     } else {
         std::fs::write(&options.page, page)?;
-        std::fs::write(&options.picture, drawn)?;
+        pictures.iter().try_for_each(|(_, path, drawn)| std::fs::write(path, drawn))?;
     }
     for name in left {
         println!("{name}: not measured; its table stays as it was");

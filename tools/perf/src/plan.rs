@@ -13,6 +13,8 @@ pub enum Form {
     Load,
     /// Slices of each engine.
     Compare,
+    /// A document of `growth`: sizes and steps.
+    Growth,
     /// A document of `sideload` on one server: rows of the table of servers, and no table of its
     /// own.
     Server,
@@ -57,7 +59,13 @@ pub const MEASUREMENTS: [Measurement; 13] = [
     lab("iobound", "holdfast lab iobound --target mariadb", 15),
     lab("sessions", "holdfast lab sessions --target mariadb", 25),
     lab("purge", "holdfast lab purge --target mariadb", 8),
-    lab("growth", "holdfast lab growth --full", 240),
+    Measurement {
+        name: "growth",
+        command: "holdfast lab growth --mib 1024,10240",
+        quick: "--mib 32,128",
+        minutes: 15,
+        form: Form::Growth,
+    },
     Measurement {
         name: "compare",
         command: "cargo xtask bench compare --memory-mib 256 --rows 400000 --repeats 5 --slice-ms 400",
@@ -86,7 +94,7 @@ impl Measurement {
         // A run has one of the two.
         let words = words.filter(|word| !(quick && *word == "--full"));
         let mut words: Vec<String> = words.map(str::to_owned).collect();
-        if matches!(self.form, Form::Lab | Form::Server) {
+        if matches!(self.form, Form::Lab | Form::Server | Form::Growth) {
             words.push("--no-report".into());
         }
         words.push(format!("--json={}", file.display()));
@@ -104,10 +112,8 @@ mod tests {
         let sideload = named("sideload").arguments(true, Path::new("/x/y.json")).join(" ");
         assert!(sideload.starts_with("run --quiet --release --package holdfast-cli -- lab sideload"), "{sideload}");
         assert!(sideload.ends_with("--quick --no-report --json=/x/y.json"), "{sideload}");
-        let growth = MEASUREMENTS.iter().find(|one| one.name == "growth").unwrap();
-        let [whole, quick] = [false, true].map(|quick| growth.arguments(quick, Path::new("f")).join(" "));
-        assert!(whole.ends_with("lab growth --full --no-report --json=f"), "{whole}");
-        assert!(quick.ends_with("lab growth --quick --no-report --json=f"), "{quick}");
+        let growth = named("growth").arguments(true, Path::new("f")).join(" ");
+        assert!(growth.ends_with("lab growth --mib 1024,10240 --mib 32,128 --no-report --json=f"), "{growth}");
         let sysbench = named("sysbench").arguments(false, Path::new("f")).join(" ");
         assert_eq!(sysbench, "xtask mariadb bench --pairs 13 --seconds 1 --json=f");
     }

@@ -30,6 +30,7 @@ pub fn markdown(of: &Measured) -> anyhow::Result<String> {
         Form::Sysbench => sysbench(&of.result),
         Form::Load => load(&of.result),
         Form::Compare => compare(&of.result),
+        Form::Growth => growth(&of.result),
         Form::Server => Ok(String::new()),
     }
 }
@@ -69,7 +70,7 @@ fn ratios_of(of: &Measured) -> Vec<Ratio> {
                 (0.5..=1.5).contains(&bar).then_some(ratio)
             })
             .collect(),
-        Form::Compare | Form::Server => Vec::new(),
+        Form::Compare | Form::Growth | Form::Server => Vec::new(),
     }
 }
 
@@ -152,6 +153,29 @@ fn compare(result: &Value) -> anyhow::Result<String> {
     Ok(table)
 }
 
+/// Sizes are rows, steps columns.
+fn growth(result: &Value) -> anyhow::Result<String> {
+    const STEPS: [&str; 6] = ["load", "dump", "check", "index", "backup", "restore"];
+    let mut table = format!(
+        "| GB | {} | recovery, s | memory, MB |\n|---:|{}\n",
+        STEPS.map(|step| format!("{step}, s/GB")).join(" | "),
+        "---:|".repeat(STEPS.len() + 2)
+    );
+    for run in list(result, "runs")? {
+        let metrics = &run["metrics"];
+        let steps = metrics["steps"].as_object().context("no `steps`")?;
+        let mut cells = vec![human(number(metrics, "table_bytes")? / 1e9)];
+        for step in STEPS {
+            cells.push(human(number(&metrics["steps"][step], "seconds_per_gb")?));
+        }
+        cells.push(human(number(&metrics["steps"]["recovery"], "seconds")?));
+        let peaks = steps.values().map(|step| number(step, "peak_memory_bytes"));
+        let most = peaks.collect::<anyhow::Result<Vec<f64>>>()?.into_iter().fold(0.0, f64::max);
+        table += &format!("| {} | {} |\n", cells.join(" | "), human(most / 1e6));
+    }
+    Ok(table)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +199,17 @@ mod tests {
         assert!(table.contains("| c | 0.988 | 0.900 to 1.05 | >= 0.95 | cannot tell |\n"), "{table}");
         assert!(table.contains("| d | 81,900 | - | = 0 | fails |\n"), "{table}");
         assert!(claims(&json!({})).is_err());
+    }
+
+    #[test]
+    fn sizes_are_rows_and_steps_columns() {
+        let step = |per_gb: f64| json!({"seconds": 2.0 * per_gb, "seconds_per_gb": per_gb, "peak_memory_bytes": 3e8});
+        let steps = json!({"load": step(1.0), "dump": step(2.0), "check": step(3.0), "index": step(4.0),
+            "backup": step(5.0), "restore": step(6.0), "recovery": step(7.0)});
+        let run = json!({"metrics": {"table_bytes": 2e9, "steps": steps}});
+        let table = growth(&json!({"runs": [run]})).unwrap();
+        assert!(table.starts_with("| GB | load, s/GB | dump, s/GB |"), "{table}");
+        assert!(table.ends_with("| 2.00 | 1.00 | 2.00 | 3.00 | 4.00 | 5.00 | 6.00 | 14.0 | 300 |\n"), "{table}");
     }
 
     #[test]

@@ -40,7 +40,8 @@ pub struct RigArgs {
     pub log_mib: Vec<u64>,
     /// Sizes of the table, in MiB, ascending (growth); the cache is half of the smallest, at most
     /// 256 MiB [default: 256,1024; with --quick 32,128; with --full 1024,10240,40960]
-    #[arg(long, value_delimiter = ',', value_name = "MIB", value_parser = clap::value_parser!(u64).range(16..=1_048_576))]
+    #[arg(long, overrides_with = "mib", value_delimiter = ',', value_name = "MIB")]
+    #[arg(value_parser = clap::value_parser!(u64).range(16..=1_048_576))]
     pub mib: Vec<u64>,
 }
 
