@@ -9,7 +9,7 @@ use crate::plan::Form;
 use crate::results::Measured;
 
 const WIDTH: f64 = 900.0;
-const LEFT: f64 = 270.0;
+const LEFT: f64 = 300.0;
 const RIGHT: f64 = 700.0;
 const TOP: f64 = 66.0;
 const ROW: f64 = 46.0;
@@ -45,7 +45,7 @@ pub fn svg(all: &[Measured]) -> Option<String> {
             rect x="0" y="0" width=(WIDTH) height=(height) fill="#ffffff" {}
             text x="12" y="24" font-size="15" font-weight="bold" fill=(INK) { "A dump beside OLTP on a table that is not in memory yet" }
             text x="12" y="44" fill=(SOFT) {
-                "Pages of the hot table that are read from the disk, second by second. Each row has its own scale, up to the figure at its top."
+                "Pages of the hot table that are read from the disk, second by second. Each row has its own scale."
             }
             @for second in (0..=longest as u64).step_by(10) { (tick(second as f64, longest, bottom)) }
             @for (n, row) in rows.iter().enumerate() { (draw(row, TOP + ROW * n as f64, longest)) }
@@ -88,8 +88,8 @@ fn draw(row: &Row, y: f64, longest: f64) -> Markup {
     path += &format!(" L{end:.1} {base} Z");
     let colour = if row.is_ours { OURS } else { THEIRS };
     html! {
-        text x=(LEFT - 12.0) y=(base - 8.0) text-anchor="end" fill=(INK) font-weight=[row.is_ours.then_some("bold")] { (row.name) }
-        text x=(LEFT + 4.0) y=(y + 10.0) fill=(SOFT) font-size="10" { (format!("{most:.0}/s")) }
+        text x=(LEFT - 12.0) y=(base - 15.0) text-anchor="end" fill=(INK) font-weight=[row.is_ours.then_some("bold")] { (row.name) }
+        text x=(LEFT - 12.0) y=(base - 1.0) text-anchor="end" fill=(SOFT) font-size="10" { (format!("at most {most:.0}/s")) }
         line x1=(LEFT) x2=(RIGHT) y1=(base) y2=(base) stroke=(GRID) {}
         path d=(path) fill=(colour) fill-opacity="0.75" {}
         text x=(RIGHT + 12.0) y=(base - 8.0) fill=(colour) { (row.after) }
@@ -129,7 +129,8 @@ mod tests {
         assert!(drawn.contains("mysql97: InnoDB &lt;x&gt;") && drawn.contains("not warm in 60 s"), "{drawn}");
         // What comes before the cold start, and after the dump, is not drawn.
         assert!(
-            drawn.contains(">10/s<") && drawn.contains(&format!("M{LEFT} 100 L291.5 66.0 L700.0 83.0 L700.0 100 Z")),
+            drawn.contains(">at most 10/s<")
+                && drawn.contains(&format!("M{LEFT} 100 L320.0 66.0 L700.0 83.0 L700.0 100 Z")),
             "{drawn}"
         );
     }
