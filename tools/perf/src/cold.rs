@@ -1,6 +1,6 @@
 //! The picture of `sideload` on each server: how many pages of the hot table are read from the disk
-//! in each second beside a dump, when none of them is in memory at its start. An area that ends is a
-//! table that has become warm.
+//! in each second beside a dump, when none of them is in memory at its start. An area that ends is
+//! a table that has become warm.
 
 use maud::{Markup, PreEscaped, html};
 use serde_json::Value;

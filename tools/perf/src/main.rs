@@ -3,9 +3,9 @@
 //!
 //! 1. A measurement ([`plan`]) is a command that writes JSON. It is run once; its result stays in a
 //!    folder, with the machine that gave it ([`results`]), until `--again` names it.
-//! 2. The results make the tables ([`tables`], [`servers`]), which replace those between the markers
-//!    of the page ([`page`]), the picture of all ratios ([`picture`]), and that of a cold table on
-//!    each server ([`cold`]). Results of different machines are refused.
+//! 2. The results make the tables ([`tables`], [`servers`]), which replace those between the
+//!    markers of the page ([`page`]), the picture of all ratios ([`picture`]), and that of a cold
+//!    table on each server ([`cold`]). Results of different machines are refused.
 
 #![forbid(unsafe_code)]
 

@@ -36,7 +36,7 @@ pub struct Measurement {
 
 /// The measurements, in the order of the page.
 pub const MEASUREMENTS: [Measurement; 13] = [
-    lab("sideload", "holdfast lab sideload --target mariadb", 12),
+    lab("sideload", "holdfast lab sideload --target mariadb", 30),
     server("mariadb118", "holdfast lab sideload --target mariadb118"),
     server("mariadb114", "holdfast lab sideload --target mariadb114"),
     server("mysql97", "holdfast lab sideload --target mysql97"),
