@@ -2,24 +2,18 @@
 //! in each second beside a dump, when none of them is in memory at its start. An area that ends is
 //! a table that has become warm.
 
-use maud::{Markup, PreEscaped, html};
+use maud::{Markup, html};
 use serde_json::Value;
 
+use crate::picture::{FASTER, GRID, INK, SLOWER, SOFT, frame};
 use crate::plan::Form;
 use crate::results::Measured;
 
-const WIDTH: f64 = 900.0;
 const LEFT: f64 = 300.0;
 const RIGHT: f64 = 700.0;
 const TOP: f64 = 66.0;
 const ROW: f64 = 46.0;
 const HIGH: f64 = 34.0;
-
-const INK: &str = "#1d2327";
-const SOFT: &str = "#5d676e";
-const GRID: &str = "#e3e1dc";
-const OURS: &str = "#1f6fd1";
-const THEIRS: &str = "#d1541f";
 
 /// A server and engine.
 struct Row {
@@ -38,24 +32,16 @@ pub fn svg(all: &[Measured]) -> Option<String> {
     let rows: Vec<Row> = all.iter().flat_map(rows_of).collect();
     let longest = rows.iter().flat_map(|row| &row.reads).map(|(t, _)| *t).fold(1.0, f64::max);
     let bottom = TOP + ROW * rows.len() as f64;
-    let height = bottom + 34.0;
-    let drawing = html! {
-        svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width=(WIDTH) height=(height)
-            font-family="sans-serif" font-size="12" {
-            rect x="0" y="0" width=(WIDTH) height=(height) fill="#ffffff" {}
-            text x="12" y="24" font-size="15" font-weight="bold" fill=(INK) { "A dump beside OLTP on a table that is not in memory yet" }
-            text x="12" y="44" fill=(SOFT) {
-                "Pages of the hot table that are read from the disk, second by second. Each row has its own scale."
-            }
-            @for second in (0..=longest as u64).step_by(10) { (tick(second as f64, longest, bottom)) }
-            @for (n, row) in rows.iter().enumerate() { (draw(row, TOP + ROW * n as f64, longest)) }
-        }
+    let body = html! {
+        @for second in (0..=longest as u64).step_by(10) { (tick(second as f64, longest, bottom)) }
+        @for (n, row) in rows.iter().enumerate() { (draw(row, TOP + ROW * n as f64, longest)) }
     };
-    Some(format!("{}{}\n", PreEscaped(r#"<?xml version="1.0" encoding="UTF-8"?>"#).0, drawing.into_string()))
+    let words = "Pages of the hot table that are read from the disk, second by second. Each row has its own scale.";
+    Some(frame("A dump beside OLTP on a table that is not in memory yet", words, 12, bottom + 34.0, &body))
 }
 
 fn rows_of(one: &Measured) -> Vec<Row> {
-    let Some((_, server)) = one.measurement.command.split_once("lab sideload --target ") else { return Vec::new() };
+    let Some(server) = one.measurement.sideload_target() else { return Vec::new() };
     let runs = one.result["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let cold = runs.iter().filter(|run| run["metrics"]["start"] == "cold");
     cold.filter_map(|run| row(server, run)).collect()
@@ -86,7 +72,7 @@ fn draw(row: &Row, y: f64, longest: f64) -> Markup {
     }
     let end = row.reads.last().map_or(LEFT, |(t, _)| x(*t, longest));
     path += &format!(" L{end:.1} {base} Z");
-    let colour = if row.is_ours { OURS } else { THEIRS };
+    let colour = if row.is_ours { FASTER } else { SLOWER };
     html! {
         text x=(LEFT - 12.0) y=(base - 15.0) text-anchor="end" fill=(INK) font-weight=[row.is_ours.then_some("bold")] { (row.name) }
         text x=(LEFT - 12.0) y=(base - 1.0) text-anchor="end" fill=(SOFT) font-size="10" { (format!("at most {most:.0}/s")) }

@@ -21,11 +21,11 @@ const LEAST: f64 = 0.25;
 const GREATEST: f64 = 4.0;
 const TICKS: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 
-const INK: &str = "#1d2327";
-const SOFT: &str = "#5d676e";
-const GRID: &str = "#e3e1dc";
-const FASTER: &str = "#1f6fd1";
-const SLOWER: &str = "#d1541f";
+pub const INK: &str = "#1d2327";
+pub const SOFT: &str = "#5d676e";
+pub const GRID: &str = "#e3e1dc";
+pub const FASTER: &str = "#1f6fd1";
+pub const SLOWER: &str = "#d1541f";
 /// Characters of a name that fit beside the scale.
 const NAME: usize = 66;
 
@@ -39,15 +39,23 @@ pub fn svg(ratios: &[Ratio]) -> String {
         places.push((y, is_first));
     }
     let bottom = y + ROW;
-    let height = bottom + 30.0;
+    let body = html! {
+        @for tick in TICKS { (tick_line(tick, bottom)) }
+        @for (ratio, (y, is_first)) in ratios.iter().zip(&places) { (row(ratio, *y, *is_first)) }
+    };
+    let words = "Right of the line is faster. The bar is the 95 % interval, or all pairs of the run.";
+    frame("Holdfast, by what it is compared with", words, 11, bottom + 30.0, &body)
+}
+
+/// A picture with a title and a line below it, as the text of an SVG file.
+pub fn frame(title: &str, words: &str, font_size: u32, height: f64, body: &Markup) -> String {
     let drawing = html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {WIDTH} {height}")) width=(WIDTH) height=(height)
-            font-family="sans-serif" font-size="11" {
+            font-family="sans-serif" font-size=(font_size) {
             rect x="0" y="0" width=(WIDTH) height=(height) fill="#ffffff" {}
-            text x="12" y="24" font-size="15" font-weight="bold" fill=(INK) { "Holdfast, by what it is compared with" }
-            text x="12" y="44" fill=(SOFT) { "Right of the line is faster. The bar is the 95 % interval, or all pairs of the run." }
-            @for tick in TICKS { (tick_line(tick, bottom)) }
-            @for (ratio, (y, is_first)) in ratios.iter().zip(&places) { (row(ratio, *y, *is_first)) }
+            text x="12" y="24" font-size="15" font-weight="bold" fill=(INK) { (title) }
+            text x="12" y="44" fill=(SOFT) { (words) }
+            (body)
         }
     };
     format!("{}{}\n", PreEscaped(r#"<?xml version="1.0" encoding="UTF-8"?>"#).0, drawing.into_string())

@@ -84,6 +84,11 @@ const fn server(name: &'static str, command: &'static str) -> Measurement {
 }
 
 impl Measurement {
+    /// The server on which `sideload` is measured, as the command names it.
+    pub fn sideload_target(&self) -> Option<&'static str> {
+        self.command.split_once("lab sideload --target ").map(|(_, target)| target)
+    }
+
     /// What Cargo is started with, so that the command writes its JSON to `file`.
     pub fn arguments(&self, quick: bool, file: &Path) -> Vec<String> {
         let command = self.command.replacen("holdfast lab", "run --quiet --release --package holdfast-cli -- lab", 1);

@@ -24,9 +24,8 @@ pub fn table(all: &[Measured]) -> anyhow::Result<Option<String>> {
     let mut commands = String::from("\n```sh no-run\n");
     let mut rows = String::from(HEAD);
     for one in all {
-        let command = one.measurement.command;
-        let Some((_, server)) = command.split_once("lab sideload --target ") else { continue };
-        commands += &format!("{command}\n");
+        let Some(server) = one.measurement.sideload_target() else { continue };
+        commands += &format!("{}\n", one.measurement.command);
         rows += &of_server(server, &one.result).with_context(|| server.to_owned())?;
     }
     Ok(Some(format!("{commands}```\n\n{rows}")))

@@ -11,7 +11,7 @@ use crate::sort::Sorter;
 use crate::{Error, Result};
 
 /// Rows that are looked at, to see whether they come in the order of their keys.
-pub(super) const LOOK_AT: usize = if cfg!(sim) { 5 } else { 100 };
+const LOOK_AT: usize = if cfg!(sim) { 5 } else { 100 };
 
 /// One index that is being filled.
 pub(super) struct IndexLoad {
