@@ -633,7 +633,8 @@ hf_code hf_load_finish(hf_load *load);
 hf_code hf_load_duplicate(const hf_load *load, uint32_t *index, hf_slice *key, hf_slice *value);
 
 /* Puts the row under `key` that was pushed to a load which has failed into `out`; HF_NOT_FOUND
-   if there is none. The load cannot go on. */
+   if there is none. If that is so because a row is there a second time, too, `hf_load_duplicate`
+   gives this row from now on. The load cannot go on. */
 hf_code hf_load_row(hf_load *load, hf_slice key, hf_buffer *out);
 
 /* Has tables that `hf_load_begin_anew` began, and that are complete, take their places, all of

@@ -55,7 +55,8 @@ entry_points! {
     }
 
     /// Puts the row under `key` that was pushed to a load which has failed into `out`;
-    /// [`Code::NotFound`] if there is none. The load cannot go on.
+    /// [`Code::NotFound`] if there is none. If that is so because a row is there a second time,
+    /// too, `hf_load_duplicate` gives this row from now on. The load cannot go on.
     fn hf_load_row(load: *mut Load, key: Slice, out: *mut Buffer) {
         let found = take!(exclusive(load))?.0.row(take!(key.bytes()), &mut take!(exclusive(out))?.0)?;
         Ok(if found { Code::Ok } else { Code::NotFound })

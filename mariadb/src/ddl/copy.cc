@@ -69,23 +69,35 @@ int ha_holdfast::load_failed(hf_load *failed, hf_code code)
   if (code != HF_DUPLICATE_KEY || hf_load_duplicate(failed, &index, &key, &value) != HF_OK)
     return fail(code);
   int error= fail(code);
-  uchar *record= table->record[0];
   for (uint key_no= 0; key_no < table->s->keys; key_no++)
   {
     if (index_no_of(key_no) != index)
       continue;
     connection->duplicate_key= key_no;
     if (index == 0)
-      return share->layout.decode(table, record, value.data, value.len, true) == Row_layout::DECODED ? error : damaged();
+      return decode_duplicate(value) ? error : damaged();
     size_t prefix;
     // The entry may have less than the columns of its key.
-    if (!find_row_key(key, value, &row_key, &prefix) || hf_load_row(failed, slice(row_key), row) != HF_OK)
+    if (!find_row_key(key, value, &row_key, &prefix))
       return damaged();
+    hf_code found= hf_load_row(failed, slice(row_key), row);
     hf_slice bytes;
-    hf_buffer_bytes(row, &bytes);
-    return share->layout.decode(table, record, bytes.data, bytes.len, true) == Row_layout::DECODED ? error : damaged();
+    if (found == HF_OK)
+      hf_buffer_bytes(row, &bytes);
+    // The row may be out of reach behind one that is there twice itself.
+    else if (found == HF_NOT_FOUND && hf_load_duplicate(failed, &index, &key, &bytes) == HF_OK && index == 0)
+      connection->duplicate_key= share->primary_key;
+    else
+      return damaged();
+    return decode_duplicate(bytes) ? error : damaged();
   }
   return error;
+}
+
+/* Makes the record of a row whose key is there twice. */
+bool ha_holdfast::decode_duplicate(hf_slice bytes)
+{
+  return share->layout.decode(table, table->record[0], bytes.data, bytes.len, true) == Row_layout::DECODED;
 }
 
 /* Hands the row and its entries to a load. */

@@ -196,6 +196,7 @@ private:
   int insert_entries(const uchar *record);
   int load_entries(hf_load *to, const uchar *record);
   int load_failed(hf_load *failed, hf_code code);
+  bool decode_duplicate(hf_slice bytes);
   bool can_load() const;
   int begin_copy();
   int end_copy();

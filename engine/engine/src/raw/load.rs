@@ -180,14 +180,24 @@ impl RawLoad {
     }
 
     /// Reads the row under `key` that was pushed to a load which has failed, for a message. Returns
-    /// whether there is one. The load cannot go on.
+    /// whether there is one. There may be none if a row is there a second time, too: then
+    /// [`RawLoad::duplicate`] is this row from now on. The load cannot go on.
     ///
     /// # Errors
     /// Those of reading and writing pages.
     pub fn row(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+        let is_found = self.find_row(key, value)?;
+        let second = if is_found { None } else { self.indexes.first_mut().and_then(IndexLoad::take_duplicate) };
+        if let Some((key, value)) = second {
+            self.duplicate = Some(Duplicate { index: 0, key, value });
+        }
+        Ok(is_found)
+    }
+
+    /// Looks for `key` among the rows, which end before one that is there a second time.
+    fn find_row(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let Some(rows) = self.indexes.first_mut() else { return Ok(false) };
         match rows.fill(&self.instance) {
-            // The row that was there first is found below.
             Ok(()) | Err(Error::DuplicateKey) => {}
             Err(error) => return Err(error),
         }
@@ -439,6 +449,28 @@ mod tests {
         load.push(0, b"a", 1, b"1").unwrap();
         load.finish().unwrap();
         assert!(RawLoad::new(&table).is_err(), "a table with rows is not filled");
+    }
+
+    #[test]
+    fn a_row_that_hides_the_row_of_an_entry_is_named_in_its_place() {
+        // An entry is there twice in a batch, a row twice in two batches.
+        let database = database();
+        let mut load = RawLoad::new(&table(&database)).unwrap();
+        let rows = [9u8, 3, 8, 3, 7, 5];
+        let entries = [1u8, 2, 3, 4, 4, 6];
+        let mut result = Ok(());
+        for (n, (row, entry)) in rows.into_iter().zip(entries).enumerate() {
+            load.push(0, &[row], 1, &[n as u8]).unwrap();
+            load.push(1, &[entry, row], 1, &b""[..]).unwrap();
+            if n % 3 == 2 {
+                result = load.spill(0).and_then(|()| load.spill(1));
+            }
+        }
+        assert!(matches!(result, Err(Error::DuplicateKey)), "{result:?}");
+        assert_eq!(load.duplicate().map(|second| (second.index, second.key.clone())), Some((1, vec![4, 7])));
+        assert!(!load.row(&[7], &mut Vec::new()).unwrap());
+        assert_eq!(load.duplicate(), Some(&Duplicate { index: 0, key: vec![3], value: vec![3] }));
+        assert!(load.row(&[3], &mut Vec::new()).unwrap());
     }
 
     #[test]

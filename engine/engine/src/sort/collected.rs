@@ -62,9 +62,10 @@ impl Collected {
         NewValue::with_head(&self.bytes[at..at + entry.value as usize], entry.head as usize)
     }
 
+    /// Entries with the same key stay in the order in which they came.
     pub(super) fn sort(&mut self) {
         let mut entries = std::mem::take(&mut self.entries);
-        entries.sort_unstable_by(|a, b| self.key(*a).cmp(self.key(*b)));
+        entries.sort_unstable_by(|a, b| self.key(*a).cmp(self.key(*b)).then(a.at.cmp(&b.at)));
         self.entries = entries;
     }
 

@@ -16,19 +16,20 @@ pub(super) struct Merge<'r> {
     duplicate: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-/// A reader; of two the greater one has the lesser key.
-struct Least<'r>(RunReader<'r>);
+/// A reader and the number of its run; of two the greater one has the lesser key, or, with the same
+/// key, the earlier run.
+struct Least<'r>(RunReader<'r>, usize);
 
 impl<'r> Merge<'r> {
     pub(super) fn new(file: &'r dyn File, runs: &'r [Run]) -> Result<Merge<'r>> {
         let mut readers = BinaryHeap::with_capacity(runs.len());
-        for run in runs {
-            readers.extend(RunReader::new(file, run)?.map(Least));
+        for (no, run) in runs.iter().enumerate() {
+            readers.extend(RunReader::new(file, run)?.map(|reader| Least(reader, no)));
         }
         Ok(Merge { readers, duplicate: None })
     }
 
-    /// Gives all entries to `each`, in ascending order.
+    /// Gives all entries to `each`, in ascending order, those with the same key as they came.
     pub(super) fn run(&mut self, each: &mut Sink<'_>) -> Result<()> {
         let mut large = Vec::new();
         // The key of the entry before.
@@ -59,7 +60,7 @@ impl<'r> Merge<'r> {
 
 impl Ord for Least<'_> {
     fn cmp(&self, other: &Self) -> Ordering {
-        other.0.key().cmp(self.0.key())
+        other.0.key().cmp(self.0.key()).then(other.1.cmp(&self.1))
     }
 }
 

@@ -247,6 +247,26 @@ mod tests {
     }
 
     #[test]
+    fn of_two_with_the_same_key_the_one_that_came_second_is_named() {
+        for spill_after in [usize::MAX, 60, 1] {
+            let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+            let mut sorter = Sorter::new(&disk);
+            let push_all = |sorter: &mut Sorter| {
+                // Enough for the sort to move entries that are the same.
+                for (n, k) in (0..100u8).chain([40]).enumerate() {
+                    sorter.push(&[k.reverse_bits()], 1, NewValue::from(&[n as u8][..]))?;
+                    if sorter.collected() == spill_after {
+                        sorter.spill()?;
+                    }
+                }
+                drained(sorter).map(drop)
+            };
+            assert!(matches!(push_all(&mut sorter), Err(Error::DuplicateKey)));
+            assert_eq!(sorter.take_duplicate(), Some((vec![40u8.reverse_bits()], vec![100])), "{spill_after}");
+        }
+    }
+
+    #[test]
     fn a_file_that_is_there_stays() {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let theirs = disk.open("sort.000000", OpenOptions::new(FileKind::Meta).create(Create::New)).unwrap();
