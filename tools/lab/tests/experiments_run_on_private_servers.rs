@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
-use holdfast_lab::experiments::{flush, freepages, iobound, overflow, purge, querycache, sessions};
+use holdfast_lab::experiments::{flush, freepages, growth, iobound, overflow, purge, querycache, sessions};
 use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::report;
@@ -77,6 +77,11 @@ fn iobound_options() -> iobound::Options {
     iobound::Options { plan: plan(TURN / 2), objects: 2500, sessions: 3, dir: PathBuf::from("."), fio }
 }
 
+fn growth_options() -> growth::Options {
+    let (mib, dir) = (vec![4, 8], PathBuf::from("."));
+    growth::Options { plan: plan(TURN), mib, pool_bytes: 8 << 20, log_bytes: 8 << 20, dir }
+}
+
 fn documents() -> Vec<Document> {
     let mut progress = Progress::hidden();
     let mut documents = vec![
@@ -87,6 +92,7 @@ fn documents() -> Vec<Document> {
         overflow::servers::run(&overflow_options(), &mut progress).expect("overflow").0,
         querycache::run(&querycache_options(), &mut progress).expect("querycache").0,
         iobound::servers::run(&iobound_options(), &mut progress).expect("iobound").0,
+        growth::on_servers(&growth_options(), &mut progress).expect("growth").0,
     ];
     documents.iter_mut().for_each(|document| document.judge(Conditions::busy_machine()));
     documents

@@ -36,12 +36,12 @@ pub fn svg(all: &[Measured]) -> Option<String> {
         @for second in (0..=longest as u64).step_by(10) { (tick(second as f64, longest, bottom)) }
         @for (n, row) in rows.iter().enumerate() { (draw(row, TOP + ROW * n as f64, longest)) }
     };
-    let words = "Pages of the hot table that are read from the disk, second by second. Each row has its own scale.";
+    let words = "Pages of the hot table that are read from the disk, second by second, each row to its own scale. In brackets: innodb_old_blocks_time.";
     Some(frame("A dump beside OLTP on a table that is not in memory yet", words, 12, bottom + 34.0, &body))
 }
 
 fn rows_of(one: &Measured) -> Vec<Row> {
-    let Some(server) = one.measurement.sideload_target() else { return Vec::new() };
+    let Some(server) = one.measurement.sideload_server() else { return Vec::new() };
     let runs = one.result["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let cold = runs.iter().filter(|run| run["metrics"]["start"] == "cold");
     cold.filter_map(|run| row(server, run)).collect()
@@ -60,7 +60,9 @@ fn row(server: &str, run: &Value) -> Option<Row> {
         true => format!("warm after {seconds:.1} s"),
         false => format!("not warm in {seconds:.0} s"),
     };
-    Some(Row { name: format!("{server}: {engine}"), is_ours: engine.starts_with("Holdfast"), reads, after })
+    let is_ours = engine.eq_ignore_ascii_case("holdfast");
+    let engine = if is_ours { "Holdfast".to_owned() } else { engine.replace("old_blocks_time ", "") };
+    Some(Row { name: format!("{server}, {engine}"), is_ours, reads, after })
 }
 
 fn draw(row: &Row, y: f64, longest: f64) -> Markup {
@@ -110,9 +112,14 @@ mod tests {
             "phases": [phase("cold start beside the dump", 2.0, 20.0), phase("OLTP beside the dump", 20.0, 22.0)],
             "samples": [sample(1.0, 99.0), sample(3.0, 10.0), sample(22.0, 5.0), sample(30.0, 77.0)],
         });
-        let result = json!({"runs": [{"policy": "InnoDB <x>", "metrics": metrics}]});
-        let drawn = svg(&[Measured { measurement, result, machine: json!({}) }]).unwrap();
-        assert!(drawn.contains("mysql97: InnoDB &lt;x&gt;") && drawn.contains("not warm in 60 s"), "{drawn}");
+        let drawn = |engine: &str| {
+            let result = json!({"runs": [{"policy": engine, "metrics": metrics}]});
+            svg(&[Measured { measurement, result, machine: json!({}) }]).unwrap()
+        };
+        assert!(drawn("holdfast").contains("font-weight=\"bold\">MySQL 9.7, Holdfast<"), "{}", drawn("holdfast"));
+        let drawn = drawn("InnoDB <x>");
+        assert!(!drawn.contains("font-weight=\"bold\">MySQL"), "{drawn}");
+        assert!(drawn.contains("MySQL 9.7, InnoDB &lt;x&gt;") && drawn.contains("not warm in 60 s"), "{drawn}");
         // What comes before the cold start, and after the dump, is not drawn.
         assert!(
             drawn.contains(">at most 10/s<")

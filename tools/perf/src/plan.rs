@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use holdfast_server::Release;
+
 /// The form of a command's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -35,7 +37,7 @@ pub struct Measurement {
 }
 
 /// The measurements, in the order of the page.
-pub const MEASUREMENTS: [Measurement; 13] = [
+pub const MEASUREMENTS: [Measurement; 14] = [
     lab("sideload", "holdfast lab sideload --target mariadb", 30),
     server("mariadb118", "holdfast lab sideload --target mariadb118"),
     server("mariadb114", "holdfast lab sideload --target mariadb114"),
@@ -67,6 +69,13 @@ pub const MEASUREMENTS: [Measurement; 13] = [
         form: Form::Growth,
     },
     Measurement {
+        name: "growth-mariadb",
+        command: "holdfast lab growth --target mariadb --mib 1024,4096",
+        quick: "--mib 32,128",
+        minutes: 15,
+        form: Form::Growth,
+    },
+    Measurement {
         name: "compare",
         command: "cargo xtask bench compare --memory-mib 256 --rows 400000 --repeats 5 --slice-ms 400",
         quick: "--smoke",
@@ -84,9 +93,10 @@ const fn server(name: &'static str, command: &'static str) -> Measurement {
 }
 
 impl Measurement {
-    /// The server on which `sideload` is measured, as the command names it.
-    pub fn sideload_target(&self) -> Option<&'static str> {
-        self.command.split_once("lab sideload --target ").map(|(_, target)| target)
+    /// The server on which `sideload` is measured.
+    pub fn sideload_server(&self) -> Option<&'static str> {
+        let (_, target) = self.command.split_once("lab sideload --target ")?;
+        Some(Release::of_target(target).map_or("MariaDB 10.11", Release::name))
     }
 
     /// What Cargo is started with, so that the command writes its JSON to `file`.

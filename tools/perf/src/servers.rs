@@ -24,7 +24,7 @@ pub fn table(all: &[Measured]) -> anyhow::Result<Option<String>> {
     let mut commands = String::from("\n```sh no-run\n");
     let mut rows = String::from(HEAD);
     for one in all {
-        let Some(server) = one.measurement.sideload_target() else { continue };
+        let Some(server) = one.measurement.sideload_server() else { continue };
         commands += &format!("{}\n", one.measurement.command);
         rows += &of_server(server, &one.result).with_context(|| server.to_owned())?;
     }
@@ -73,8 +73,8 @@ mod tests {
     fn a_server_has_a_row_for_its_engine() {
         let table = table(&[measured("mysql97"), measured("sideload")]).unwrap().unwrap();
         assert!(table.contains("holdfast lab sideload --target mysql97\n"), "{table}");
-        assert!(table.contains("| mysql97 | InnoDB | not in 60 s | 7,270 | 0 | 0.95 |\n"), "{table}");
-        assert!(table.ends_with("| mariadb | InnoDB | not in 60 s | 7,270 | 0 | 0.95 |\n"), "{table}");
+        assert!(table.contains("| MySQL 9.7 | InnoDB | not in 60 s | 7,270 | 0 | 0.95 |\n"), "{table}");
+        assert!(table.ends_with("| MariaDB 10.11 | InnoDB | not in 60 s | 7,270 | 0 | 0.95 |\n"), "{table}");
     }
 
     #[test]

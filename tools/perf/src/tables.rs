@@ -153,24 +153,29 @@ fn compare(result: &Value) -> anyhow::Result<String> {
     Ok(table)
 }
 
-/// Sizes are rows, steps columns.
+/// Sizes of each engine are rows, steps columns.
 fn growth(result: &Value) -> anyhow::Result<String> {
-    const STEPS: [&str; 6] = ["load", "dump", "check", "index", "backup", "restore"];
+    const STEPS: [&str; 7] = ["load", "dump", "check", "index", "backup", "restore", "recovery"];
+    let runs = list(result, "runs")?;
+    let first = runs.first().context("no runs")?;
+    // On a server there are less.
+    let steps: Vec<&str> = STEPS.into_iter().filter(|step| first["metrics"]["steps"][step].is_object()).collect();
+    let unit = |step: &str| if step == "recovery" { "s" } else { "s/GB" };
+    let names: Vec<String> = steps.iter().map(|step| format!("{step}, {}", unit(step))).collect();
     let mut table = format!(
-        "| GB | {} | recovery, s | memory, MB |\n|---:|{}\n",
-        STEPS.map(|step| format!("{step}, s/GB")).join(" | "),
-        "---:|".repeat(STEPS.len() + 2)
+        "| engine | GB | {} | memory, MB |\n|---|---:|{}\n",
+        names.join(" | "),
+        "---:|".repeat(steps.len() + 1)
     );
-    for run in list(result, "runs")? {
-        let metrics = &run["metrics"];
-        let steps = metrics["steps"].as_object().context("no `steps`")?;
-        let mut cells = vec![human(number(metrics, "table_bytes")? / 1e9)];
-        for step in STEPS {
-            cells.push(human(number(&metrics["steps"][step], "seconds_per_gb")?));
+    for run in runs {
+        let (metrics, engine) = (&run["metrics"], text(run, "policy")?);
+        let mut cells = vec![engine.to_owned(), human(number(metrics, "table_bytes")? / 1e9)];
+        let mut most = 0.0f64;
+        for &step in &steps {
+            let (taken, per) = (&metrics["steps"][step], if step == "recovery" { "seconds" } else { "seconds_per_gb" });
+            cells.push(human(number(taken, per)?));
+            most = most.max(number(taken, "peak_memory_bytes")?);
         }
-        cells.push(human(number(&metrics["steps"]["recovery"], "seconds")?));
-        let peaks = steps.values().map(|step| number(step, "peak_memory_bytes"));
-        let most = peaks.collect::<anyhow::Result<Vec<f64>>>()?.into_iter().fold(0.0, f64::max);
         table += &format!("| {} | {} |\n", cells.join(" | "), human(most / 1e6));
     }
     Ok(table)
@@ -206,10 +211,18 @@ mod tests {
         let step = |per_gb: f64| json!({"seconds": 2.0 * per_gb, "seconds_per_gb": per_gb, "peak_memory_bytes": 3e8});
         let steps = json!({"load": step(1.0), "dump": step(2.0), "check": step(3.0), "index": step(4.0),
             "backup": step(5.0), "restore": step(6.0), "recovery": step(7.0)});
-        let run = json!({"metrics": {"table_bytes": 2e9, "steps": steps}});
+        let run = json!({"policy": "holdfast", "metrics": {"table_bytes": 2e9, "steps": steps}});
         let table = growth(&json!({"runs": [run]})).unwrap();
-        assert!(table.starts_with("| GB | load, s/GB | dump, s/GB |"), "{table}");
-        assert!(table.ends_with("| 2.00 | 1.00 | 2.00 | 3.00 | 4.00 | 5.00 | 6.00 | 14.0 | 300 |\n"), "{table}");
+        assert!(table.starts_with("| engine | GB | load, s/GB | dump, s/GB |"), "{table}");
+        assert!(
+            table.ends_with("| holdfast | 2.00 | 1.00 | 2.00 | 3.00 | 4.00 | 5.00 | 6.00 | 14.0 | 300 |\n"),
+            "{table}"
+        );
+        let steps = json!({"load": step(1.0), "recovery": step(7.0)});
+        let run = json!({"policy": "InnoDB", "metrics": {"table_bytes": 2e9, "steps": steps}});
+        let table = growth(&json!({"runs": [run]})).unwrap();
+        assert!(table.starts_with("| engine | GB | load, s/GB | recovery, s | memory, MB |\n"), "{table}");
+        assert!(table.ends_with("| InnoDB | 2.00 | 1.00 | 14.0 | 300 |\n"), "{table}");
     }
 
     #[test]

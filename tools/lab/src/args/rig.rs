@@ -26,8 +26,8 @@ pub struct RigArgs {
     /// The arguments of all experiments.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// With --target mariadb (overflow, purge, flush, freepages, sessions, iobound): the engines
-    /// [default: innodb,holdfast]; with dsn: the first of them [default: innodb]
+    /// With --target mariadb (overflow, purge, flush, freepages, sessions, iobound, growth): the
+    /// engines [default: innodb,holdfast]; with dsn: the first of them [default: innodb]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
     pub engines: Vec<Engine>,
     /// With --target mariadb or dsn (flush, sessions): the workload of the sessions
@@ -107,7 +107,7 @@ impl RigArgs {
             RigExperiment::Overflow => overflow::servers::run(&self.overflow(), progress),
             RigExperiment::Iobound => iobound::servers::run(&self.iobound(), progress),
             RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
-            RigExperiment::Growth => bail!("growth runs on the embedded engine only; leave --target out"),
+            RigExperiment::Growth => growth::on_servers(&self.growth(), progress),
         }
     }
 
@@ -125,7 +125,9 @@ impl RigArgs {
                 )
             }
             RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
-            RigExperiment::Growth => bail!("growth runs on the embedded engine only; leave --target out"),
+            RigExperiment::Growth => {
+                bail!("growth kills its server; leave --target out, or give mariadb for a private one")
+            }
         }
     }
 
@@ -291,11 +293,11 @@ impl RigArgs {
         let mib = if self.mib.is_empty() { sizes } else { self.mib.clone() };
         let smallest = mib.iter().min().copied().unwrap_or_default() * MIB;
         growth::Options {
+            plan: self.plan(1, Duration::ZERO),
             mib,
             pool_bytes: (smallest / 2).clamp(growth::LEAST_POOL, 256 * MIB),
             log_bytes: self.sized(8, 96, 96) * MIB,
             dir: self.common.dir.clone(),
-            seed: self.common.seed,
         }
     }
 

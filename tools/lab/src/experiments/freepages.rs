@@ -28,6 +28,7 @@ use crate::measure::{Figure, human};
 use crate::progress::Progress;
 use crate::rig::sessions::SEL2;
 use crate::rig::site::{self, DiskKind, Site, Tables};
+use crate::server::options::size;
 use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
 use crate::server::turns::running::{OnServer, There};
 use crate::server::turns::side::{Data, Settings, Side};
@@ -60,8 +61,6 @@ const POOL_SHARE: f64 = 1.0 / 3.0;
 const SMALLEST: u64 = 6 << 20;
 /// What flushing lets the log grow to, as a share of its capacity.
 const FULL: f64 = 0.6;
-/// The published pool: InnoDB's reserve of free pages shrinks in the same proportion.
-const PUBLISHED_POOL: f64 = (512u64 << 20) as f64;
 
 impl Options {
     fn workload(&self) -> Workload {
@@ -101,7 +100,8 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Documen
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
     let pool_bytes = options.pool_bytes();
-    let (size, log_bytes) = ((PUBLISHED_POOL / pool_bytes as f64).max(1.0), Some(options.log_bytes));
+    // InnoDB's reserve of free pages shrinks in the same proportion as the pool.
+    let (size, log_bytes) = (size(pool_bytes), Some(options.log_bytes));
     let mut sides = turns::sides(&cache, plan)?;
     for side in &mut sides {
         side.load(Data::Of(options.workload()), plan.seed, progress)?;

@@ -1,4 +1,4 @@
-//! Resident memory of this process: now, and the most while something runs.
+//! Resident memory of a process: now, and the most while something runs.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
@@ -8,9 +8,7 @@ use anyhow::{Context, Result, anyhow};
 
 use crate::machine;
 
-const STATUS: &str = "/proc/self/status";
-/// What is written here resets the peak that the kernel keeps ([`RESET`]).
-const CLEAR: &str = "/proc/self/clear_refs";
+/// What is written to `clear_refs` of a process: the peak that the kernel keeps begins anew.
 const RESET: &str = "5";
 /// The pause between samples where the kernel's peak cannot be reset.
 const SAMPLE: Duration = Duration::from_millis(20);
@@ -20,14 +18,34 @@ const SAMPLE: Duration = Duration::from_millis(20);
 /// # Errors
 /// If the kernel does not say.
 pub fn resident_bytes() -> Result<u64> {
-    status_bytes("VmRSS")
+    status_bytes(None, "VmRSS")
 }
 
-fn status_bytes(name: &str) -> Result<u64> {
-    let status = std::fs::read_to_string(STATUS).with_context(|| format!("read {STATUS}"))?;
-    let value = machine::field(&status, name).with_context(|| format!("{name} in {STATUS}"))?;
+/// A file about a process, or about this one.
+fn file_of(process: Option<u32>, name: &str) -> String {
+    process.map_or_else(|| format!("/proc/self/{name}"), |pid| format!("/proc/{pid}/{name}"))
+}
+
+fn status_bytes(process: Option<u32>, name: &str) -> Result<u64> {
+    let file = file_of(process, "status");
+    let status = std::fs::read_to_string(&file).with_context(|| format!("read {file}"))?;
+    let value = machine::field(&status, name).with_context(|| format!("{name} in {file}"))?;
     let kib: u64 = value.trim_end_matches(" kB").parse().with_context(|| name.to_owned())?;
     Ok(kib << 10)
+}
+
+/// Has the kernel keep the peak of another process anew. Where the kernel refuses that, the peak is
+/// that since the process began.
+pub fn begin_peak_of(process: u32) {
+    let _ = std::fs::write(file_of(Some(process), "clear_refs"), RESET);
+}
+
+/// The peak of another process.
+///
+/// # Errors
+/// If it has ended.
+pub fn peak_of(process: u32) -> Result<u64> {
+    status_bytes(Some(process), "VmHWM")
 }
 
 /// Watches the peak of the resident memory.
@@ -41,7 +59,7 @@ impl Peak {
     /// Begins to watch: the kernel's own peak if it can be reset, else samples.
     #[must_use]
     pub fn begin() -> Peak {
-        match std::fs::write(CLEAR, RESET) {
+        match std::fs::write(file_of(None, "clear_refs"), RESET) {
             Ok(()) => Peak { sampled: None },
             Err(_) => Peak::sampled(),
         }
@@ -66,7 +84,7 @@ impl Peak {
     /// # Errors
     /// If the kernel does not say.
     pub fn end(self) -> Result<u64> {
-        let Some((stop, watch)) = self.sampled else { return status_bytes("VmHWM") };
+        let Some((stop, watch)) = self.sampled else { return status_bytes(None, "VmHWM") };
         drop(stop);
         watch.join().map_err(|_| anyhow!("the watch of the memory panicked"))
     }

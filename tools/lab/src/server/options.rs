@@ -76,7 +76,7 @@ pub(crate) fn with_pool(server: Release, pool_bytes: u64) -> Vec<String> {
 }
 
 /// How many times smaller than published a pool is; 1 for a larger one.
-pub(super) fn size(pool_bytes: u64) -> f64 {
+pub(crate) fn size(pool_bytes: u64) -> f64 {
     (PUBLISHED_POOL / pool_bytes as f64).max(1.0)
 }
 

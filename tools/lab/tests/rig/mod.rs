@@ -63,7 +63,8 @@ pub fn documents(dir: &Path) -> Vec<Document> {
     // Nothing is fetched: a machine without fio uses the loop.
     let fio = Fio::installed().map_err(|error| error.to_string());
     let rounds = Rounds::up_to_twice(2);
-    let iobound = iobound::Options { plan: Plan { rounds, ..plan }, objects: 1500, sessions: 2, dir: dir.clone(), fio };
+    let iobound =
+        iobound::Options { plan: Plan { rounds, ..plan.clone() }, objects: 1500, sessions: 2, dir: dir.clone(), fio };
     let soak = soak::Options {
         objects: 1000,
         sessions: 2,
@@ -72,8 +73,7 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         dir: dir.clone(),
         seed: SEED,
     };
-    let growth =
-        growth::Options { mib: vec![4, 8], pool_bytes: growth::LEAST_POOL, log_bytes: 4 << 20, dir, seed: SEED };
+    let growth = growth::Options { plan, mib: vec![4, 8], pool_bytes: growth::LEAST_POOL, log_bytes: 4 << 20, dir };
     let mut documents = vec![
         overflow::run(&overflow, &mut progress).expect("overflow").0,
         purge::run(&purge, &mut progress).expect("purge").0,

@@ -19,12 +19,17 @@
 //!    change (`FaultDisk`). The files stay as a kill would leave them, with a transaction that has
 //!    not ended. The open is timed. It depends on the log alone, so it is judged in seconds.
 //!
+//! On servers ([`on_servers`]) the same is done by SQL with a table without a second index, on
+//! private servers one after the other: INSERT ... SELECT, a SELECT of all rows, CHECK TABLE, ALTER
+//! TABLE ... ADD INDEX, and a start after SIGKILL. There is no backup, and so no restore.
+//!
 //! The memory of a step is the peak of the process. Filling an index sorts entries in a buffer,
 //! which small sizes do not fill, and an allocator keeps what was freed; the bar leaves room for
 //! what the smallest size leaves of that buffer.
 
 mod outcome;
 mod plan;
+mod server;
 mod subject;
 mod watch;
 
@@ -35,43 +40,98 @@ use holdfast::FlushMethod;
 use holdfast::limits::CACHE_SIZE_MIN;
 use serde_json::{Value, json};
 
-use crate::document::Document;
+use crate::document::{Document, metrics};
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::rig::site::DiskKind;
+use crate::server::turns::side::Side;
+use crate::server::turns::{self, engine_name};
 use outcome::Size;
-use plan::GB;
 pub use plan::Options;
+use plan::{EMBEDDED, GB};
 
 /// The smallest cache.
 pub const LEAST_POOL: u64 = CACHE_SIZE_MIN;
 /// Files at the most, by the size of the table: the table with two indexes, and a copy of it.
 const FILES: f64 = 2.3;
 
-/// Runs the experiment. Returns the document and what is printed.
+const TITLE: &str = "Maintenance as the database grows";
+
+/// Runs the experiment on the embedded engine. Returns the document and what is printed.
 ///
 /// # Errors
 /// If the disk has not enough room, before anything is written; if a step fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    check_sizes(options, &options.dir)?;
+    let sizes = each_size(options, |mib, before| subject::measure(options, mib, before, progress))?;
+    let disk = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
+    let settings =
+        settings(options, json!({ "workload": "sysbench rows with an index on k", "disk": disk.describe() }));
+    let mut document = Document::new("growth", settings, Machine::this(Some(&options.dir)));
+    document.title = TITLE.to_owned();
+    document.runs = sizes.iter().map(|size| outcome::document_run("embedded", EMBEDDED, size)).collect();
+    document.claims = outcome::claims(&sizes);
+    let charts = vec![("By the size of the table".to_owned(), outcome::charts(&sizes))];
+    let what =
+        format!("sysbench rows with an index, of {} MiB, on files in {}", listed(options), options.dir.display());
+    document.figures =
+        Figures { lead: lead(options, &what), words: Vec::new(), grids: outcome::grids("", &sizes), charts };
+    let text = document.figures.text();
+    Ok((document, text))
+}
+
+/// Runs the experiment on private servers, one after the other. Returns the document and what is
+/// printed. The first engine is judged.
+///
+/// # Errors
+/// As [`run`]; if packages are not available, a server does not start, or it refuses a statement.
+pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+    let root = holdfast_server::run::root();
+    check_sizes(options, &root)?;
+    let cache = turns::equip(progress)?;
+    let mut document = Document::new("growth-mariadb", Value::Null, Machine::this(Some(&root)));
+    let (mut grids, mut charts) = (Vec::new(), Vec::new());
+    for &contender in &options.plan.contenders {
+        let name = engine_name(contender);
+        let sizes = each_size(options, |mib, before| {
+            let mut side = Side::private(&cache, &options.plan.cores, &name, contender)?;
+            server::measure(&mut side, options, mib, before, progress)
+        })?;
+        document.runs.extend(sizes.iter().map(|size| outcome::document_run("mariadb", &name, size)));
+        if grids.is_empty() {
+            document.claims = outcome::claims(&sizes);
+        }
+        grids.extend(outcome::grids(&format!(", {name}"), &sizes));
+        charts.push((format!("By the size of the table, {name}"), outcome::charts(&sizes)));
+    }
+    document.title = format!("{TITLE}, on a server");
+    let names: Vec<String> = options.plan.contenders.iter().map(|one| engine_name(*one)).collect();
+    let workload =
+        json!({ "workload": "sysbench rows", "engines": names.join(", "), "pinned": options.plan.cores.pins() });
+    document.settings = metrics(settings(options, workload));
+    let what = format!("sysbench rows of {} MiB, on private servers", listed(options));
+    document.figures = Figures { lead: lead(options, &what), words: Vec::new(), grids, charts };
+    let text = document.figures.text();
+    Ok((document, text))
+}
+
+fn check_sizes(options: &Options, dir: &Path) -> Result<()> {
     ensure!(
         options.mib.len() > 1 && options.mib.is_sorted_by(|a, b| a < b),
         "growth compares sizes: --mib takes at least two, ascending"
     );
-    check_room(&options.dir, room_needed(options))?;
+    check_room(dir, room_needed(options))
+}
+
+/// Measures all sizes; each is told what was measured of the next smaller one.
+fn each_size(options: &Options, mut measure: impl FnMut(u64, Option<&Size>) -> Result<Size>) -> Result<Vec<Size>> {
     let mut sizes: Vec<Size> = Vec::new();
     for &mib in &options.mib {
-        let measured = subject::measure(options, mib, sizes.last(), progress)?;
+        let measured = measure(mib, sizes.last())?;
         sizes.push(measured);
     }
-    let mut document = Document::new("growth", settings(options), Machine::this(Some(&options.dir)));
-    document.title = "Maintenance as the database grows".to_owned();
-    document.runs = sizes.iter().map(outcome::document_run).collect();
-    document.claims = outcome::claims(&sizes);
-    let charts = vec![("By the size of the table".to_owned(), outcome::charts(&sizes))];
-    document.figures = Figures { lead: lead(options), words: Vec::new(), grids: outcome::grids(&sizes), charts };
-    let text = document.figures.text();
-    Ok((document, text))
+    Ok(sizes)
 }
 
 /// Bytes of files at the most.
@@ -95,41 +155,53 @@ fn check_room(dir: &Path, needed: u64) -> Result<()> {
     Ok(())
 }
 
-fn lead(options: &Options) -> String {
-    let sizes: Vec<String> = options.mib.iter().map(u64::to_string).collect();
-    format!(
-        "A table of sysbench rows with an index, of {} MiB, on files in {}, with a cache of {} MiB: what each operation on all of it takes per GB.",
-        sizes.join(", "),
-        options.dir.display(),
-        options.pool_bytes >> 20
-    )
+/// The sizes in texts.
+fn listed(options: &Options) -> String {
+    options.mib.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn settings(options: &Options) -> Value {
-    let disk = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
-    json!({
-        "workload": "sysbench rows with an index on k",
-        "disk": disk.describe(),
+fn lead(options: &Options, what: &str) -> String {
+    let pool = options.pool_bytes >> 20;
+    format!("A table of {what}, with a cache of {pool} MiB: what each operation on all of it takes per GB.")
+}
+
+/// The settings of a document: those of all targets, and `own`.
+fn settings(options: &Options, own: Value) -> Value {
+    let mut settings = metrics(own);
+    settings.extend(metrics(json!({
         "mib": options.mib,
         "pool_bytes": options.pool_bytes,
         "log_capacity_bytes": options.log_bytes,
-        "seed": options.seed,
-    })
+        "seed": options.plan.seed,
+    })));
+    Value::Object(settings)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::pin::Cores;
+    use crate::server::turns::Plan;
+    use crate::turns::Rounds;
 
     #[test]
     fn a_disk_without_room_is_refused_before_anything_is_written() {
         let dir = tempfile::tempdir().unwrap();
+        let plan = Plan {
+            contenders: Vec::new(),
+            rounds: Rounds::up_to_twice(1),
+            turn: Duration::ZERO,
+            cores: Cores::new(false),
+            seed: 1,
+        };
         let options = Options {
+            plan,
             mib: vec![1, 1 << 40],
             pool_bytes: 8 << 20,
             log_bytes: 4 << 20,
             dir: dir.path().to_owned(),
-            seed: 1,
         };
         let error = run(&options, &mut Progress::hidden()).unwrap_err().to_string();
         assert!(error.starts_with("growth needs ") && error.contains(" GB free"), "{error}");

@@ -30,8 +30,8 @@ pub(super) struct Size {
     pub rows: u32,
     /// The file of the table after the load.
     pub bytes: u64,
-    /// In the order of [`Step::ALL`].
-    pub taken: Vec<Taken>,
+    /// The steps in their order: on a server there are less.
+    pub taken: Vec<(Step, Taken)>,
     /// Age of the log at the kill.
     pub log_bytes: u64,
     /// Rows that the dump lacks, and those that the recovered database lacks or has otherwise.
@@ -41,7 +41,7 @@ pub(super) struct Size {
 
 impl Size {
     pub fn taken(&self, step: Step) -> Option<Taken> {
-        self.taken.get(step as usize).copied()
+        self.taken.iter().find(|(of, _)| *of == step).map(|(_, taken)| *taken)
     }
 
     fn gb(&self) -> f64 {
@@ -67,21 +67,28 @@ fn grown(sizes: &[Size], of: impl Fn(&Size) -> Option<f64>, by: impl Fn(&Size) -
     Some(of(sizes.last()?)? / by(sizes.first()?)?)
 }
 
+/// The steps that were measured.
+fn steps(sizes: &[Size]) -> Vec<Step> {
+    sizes.first().map(|size| size.taken.iter().map(|(step, _)| *step).collect()).unwrap_or_default()
+}
+
 pub(super) fn claims(sizes: &[Size]) -> Vec<Claim> {
     let mib = |size: Option<&Size>| size.map_or(0, |size| size.mib);
     let compared = format!("at {} MiB, by that at {}", mib(sizes.last()), mib(sizes.first()));
-    let times = Step::ALL.map(|step| {
+    let steps = steps(sizes);
+    let times = steps.iter().map(|&step| {
         let cost = |size: &Size| size.cost(step);
         let per = if step.is_per_gb() { " per GB" } else { "" };
         let text = format!("{}: time{per} {compared}", step.name());
         Claim::new(text, Evidence::once(grown(sizes, cost, cost)), TIME)
     });
     let peak = |step: Step| move |size: &Size| Some(size.taken(step)?.peak_bytes as f64);
-    let memory = Step::ALL.map(|step| Evidence::once(grown(sizes, peak(step), |size| size.memory_for_larger(step))));
+    let memory = |&step| Evidence::once(grown(sizes, peak(step), |size| size.memory_for_larger(step)));
+    let memory: Vec<Evidence> = steps.iter().map(memory).collect();
     let sum = |of: &dyn Fn(&Size) -> u64| Evidence::Counted(sizes.iter().map(of).sum::<u64>() as f64);
-    let mut claims = Vec::from(times);
+    let mut claims: Vec<Claim> = times.collect();
     claims.extend([
-        Claim::worst(format!("peak memory of a step {compared}"), Vec::from(memory), MEMORY),
+        Claim::worst(format!("peak memory of a step {compared}"), memory, MEMORY),
         Claim::new("rows that a dump lacks", sum(&|size| size.lost[0]), Bar::Exactly(0.0)),
         Claim::new(
             "rows that a recovered database lacks or has otherwise",
@@ -93,20 +100,20 @@ pub(super) fn claims(sizes: &[Size]) -> Vec<Claim> {
     claims
 }
 
-pub(super) fn grids(sizes: &[Size]) -> Vec<Grid> {
-    let names = Step::ALL.map(|step| format!("{}, {}", step.name(), step.unit()));
+/// Tables of the sizes of an engine, `whose` in their titles.
+pub(super) fn grids(whose: &str, sizes: &[Size]) -> Vec<Grid> {
+    let steps = steps(sizes);
+    let names: Vec<String> = steps.iter().map(|step| format!("{}, {}", step.name(), step.unit())).collect();
     let header: Vec<&str> = ["MiB", "GB"].into_iter().chain(names.iter().map(String::as_str)).collect();
-    let note = "GB: the table's file after the load, with its index. Recovery: seconds.";
-    let mut times = Grid::new("Time", 0, &header, note);
-    let names = Step::ALL.map(Step::name);
-    let header: Vec<&str> = ["MiB", "log, MB"].into_iter().chain(names).collect();
+    let mut times = Grid::new(&format!("Time{whose}"), 0, &header, "GB: the table after the load. Recovery: seconds.");
+    let header: Vec<&str> = ["MiB", "log, MB"].into_iter().chain(steps.iter().map(|step| step.name())).collect();
     let note = "The peak of the process in each step, in MB. Log: what the recovery reads.";
-    let mut memory = Grid::new("Memory", 0, &header, note);
+    let mut memory = Grid::new(&format!("Memory{whose}"), 0, &header, note);
     let cell = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), human);
     for size in sizes {
-        let costs = Step::ALL.map(|step| cell(size.cost(step)));
+        let costs = steps.iter().map(|&step| cell(size.cost(step)));
         times.rows.push([size.mib.to_string(), human(size.gb())].into_iter().chain(costs).collect());
-        let peaks = Step::ALL.map(|step| cell(size.taken(step).map(|taken| taken.peak_bytes as f64 / 1e6)));
+        let peaks = steps.iter().map(|&step| cell(size.taken(step).map(|taken| taken.peak_bytes as f64 / 1e6)));
         let log = human(size.log_bytes as f64 / 1e6);
         memory.rows.push([size.mib.to_string(), log].into_iter().chain(peaks).collect());
     }
@@ -119,7 +126,7 @@ pub(super) fn charts(sizes: &[Size]) -> Vec<Chart> {
             let points = sizes.iter().filter_map(|size| Some((size.gb(), of(size, step)?))).collect();
             Line { name: step.name().to_owned(), points, dashed: false }
         };
-        Step::ALL.map(line).into()
+        steps(sizes).into_iter().map(line).collect()
     };
     let times = lines(&|size, step| Some(size.taken(step)?.seconds / size.gb()));
     let memory = lines(&|size, step| Some(size.taken(step)?.peak_bytes as f64 / 1e6));
@@ -129,20 +136,20 @@ pub(super) fn charts(sizes: &[Size]) -> Vec<Chart> {
     ]
 }
 
-pub(super) fn document_run(size: &Size) -> Run {
-    let step = |step: Step| {
-        let taken = size.taken(step)?;
+/// A size of an engine in the document.
+pub(super) fn document_run(target: &str, name: &str, size: &Size) -> Run {
+    let step = |(step, taken): &(Step, Taken)| {
         let value = json!({
             "seconds": taken.seconds,
             "seconds_per_gb": taken.seconds / size.gb(),
             "peak_memory_bytes": taken.peak_bytes,
         });
-        Some((step.name().to_owned(), value))
+        (step.name().to_owned(), value)
     };
-    let steps: Map<String, Value> = Step::ALL.into_iter().filter_map(step).collect();
+    let steps: Map<String, Value> = size.taken.iter().map(step).collect();
     Run {
-        target: "embedded".to_owned(),
-        policy: "holdfast".to_owned(),
+        target: target.to_owned(),
+        policy: name.to_owned(),
         metrics: metrics(json!({
             "mib": size.mib,
             "rows": size.rows,
@@ -162,9 +169,12 @@ mod tests {
     use crate::claims::Answer;
     use crate::conditions::Conditions;
 
+    const STEPS: [Step; 7] =
+        [Step::Load, Step::Dump, Step::Check, Step::Index, Step::Backup, Step::Restore, Step::Recovery];
+
     fn size(mib: u64, seconds: f64, peak_bytes: u64) -> Size {
         let rows = (mib << 20) / 256;
-        let taken = vec![Taken { seconds, peak_bytes }; Step::ALL.len()];
+        let taken = STEPS.map(|step| (step, Taken { seconds, peak_bytes })).into();
         Size { mib, rows: rows as u32, bytes: mib * 1_000_000, taken, ..Size::default() }
     }
 
@@ -185,12 +195,12 @@ mod tests {
     fn memory_may_grow_by_what_the_sort_had_left() {
         let check = Step::Check as usize;
         let mut sizes = [size(32, 1.0, 30_000_000), size(10_000, 1.0, 30_000_000)];
-        sizes[1].taken[check].peak_bytes += SORT_BYTES;
+        sizes[1].taken[check].1.peak_bytes += SORT_BYTES;
         assert_eq!(answers(&sizes)[7].2, Answer::Holds);
-        sizes[1].taken[check].peak_bytes += SORT_BYTES;
+        sizes[1].taken[check].1.peak_bytes += SORT_BYTES;
         assert_eq!(answers(&sizes)[7].2, Answer::CannotTell);
         let mut sizes = [size(1_000, 1.0, 30_000_000), size(10_000, 1.0, 30_000_000)];
-        sizes[1].taken[check].peak_bytes += 4_000_000;
+        sizes[1].taken[check].1.peak_bytes += 4_000_000;
         assert_eq!(answers(&sizes)[7].2, Answer::CannotTell, "the smallest size fills the buffer");
     }
 

@@ -2,11 +2,22 @@
 
 use std::path::PathBuf;
 
+use crate::server::turns::Plan;
+
+/// The name of the engine in this process.
+pub(super) const EMBEDDED: &str = "holdfast";
 pub(super) const GB: f64 = 1e9;
+/// Updates of a transaction before the kill, and of the one that has not ended when it comes.
+pub(super) const UPDATES: u32 = 100;
+pub(super) const UNFINISHED: u32 = 1_000;
+/// The age of the log that flushing keeps to, as a share of its capacity.
+pub(super) const USUAL_AGE: f64 = 0.6;
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Seed; on servers the engines, of which the first is judged, and the cores.
+    pub plan: Plan,
     /// Sizes of the table, in MiB, ascending.
     pub mib: Vec<u64>,
     /// The cache, the same at every size.
@@ -15,8 +26,6 @@ pub struct Options {
     pub log_bytes: u64,
     /// Directory of the disk.
     pub dir: PathBuf,
-    /// Seed of data and updates.
-    pub seed: u64,
 }
 
 /// A step.
@@ -32,9 +41,6 @@ pub(super) enum Step {
 }
 
 impl Step {
-    pub(super) const ALL: [Step; 7] =
-        [Step::Load, Step::Dump, Step::Check, Step::Index, Step::Backup, Step::Restore, Step::Recovery];
-
     pub(super) fn name(self) -> &'static str {
         match self {
             Step::Load => "load",

@@ -16,7 +16,7 @@ use holdfast_workload::{Failure, Rows as _, Scan, TableNo};
 use tempfile::TempDir;
 
 use super::outcome::Size;
-use super::plan::{Options, Step};
+use super::plan::{EMBEDDED, Options, Step, UNFINISHED, UPDATES, USUAL_AGE};
 use super::watch::{Reached, Watch};
 use crate::progress::Progress;
 use crate::rig::site::Settings;
@@ -27,11 +27,6 @@ const TABLE: &str = "sbtest";
 const ADDED: &str = "k_2";
 /// Bytes of a row and its entry in the file after the load.
 const BYTES_PER_ROW: u64 = 288;
-/// Updates of a transaction before the kill, and of the one that has not ended when it comes.
-const UPDATES: u32 = 100;
-const UNFINISHED: u32 = 1_000;
-/// The age of the log that flushing keeps to, as a share of its capacity.
-const USUAL_AGE: f64 = 0.6;
 /// The log that is written at most before the kill, in capacities.
 const LAPS: u64 = 2;
 
@@ -49,7 +44,7 @@ pub(super) fn measure(options: &Options, mib: u64, before: Option<&Size>, progre
     let place = tempfile::Builder::new().prefix("holdfast-lab-").tempdir_in(&options.dir);
     let place = place.with_context(|| format!("make a directory in {}", options.dir.display()))?;
     let subject = Subject { options, rows, tables: [definition(TABLE, true)], place };
-    let mut watch = Watch { mib, before, taken: Vec::new(), progress };
+    let mut watch = Watch { name: EMBEDDED, mib, before, taken: Vec::new(), progress };
     let db = RawDatabase::new(subject.builder().create(subject.path())?);
     watch.step(Step::Load, |reached| subject.load(db.database(), reached))?;
     let bytes = db.open_table(TABLE)?.file_bytes()?;
@@ -96,7 +91,7 @@ impl Subject<'_> {
     fn load(&self, db: &Database, reached: &Reached) -> Result<()> {
         let mut done = 0;
         db.create_table_with(self.table(), |loader| {
-            sysbench::generate(self.options.seed, self.rows, 1..=self.rows, |key, row| {
+            sysbench::generate(self.options.plan.seed, self.rows, 1..=self.rows, |key, row| {
                 done += 1;
                 reached.set(done, self.rows.into());
                 loader.push(key, row)
@@ -157,7 +152,7 @@ impl Subject<'_> {
     fn update_and_kill(&self, reached: &Reached) -> Result<Killed> {
         let disk = FaultDisk::new(Arc::new(FileDisk::create(self.path(), FlushMethod::ODirect)?));
         let db = self.builder().disk(Arc::new(disk.clone())).open(self.path())?;
-        let mut rng = Rng::for_part(self.options.seed, u64::from(self.rows) + 1);
+        let mut rng = Rng::for_part(self.options.plan.seed, u64::from(self.rows) + 1);
         let mut changed = HashSet::new();
         let began = db.stats().log.lsn;
         loop {
@@ -201,7 +196,8 @@ impl Subject<'_> {
     /// A row: as it was loaded (0), changed (1), changed by the transaction that does not end (2).
     fn row(&self, id: u32, version: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
-        SbRow::initial(self.options.seed.wrapping_add(version), id, self.rows).encode(&sysbench::schema(), &mut bytes);
+        SbRow::initial(self.options.plan.seed.wrapping_add(version), id, self.rows)
+            .encode(&sysbench::schema(), &mut bytes);
         bytes
     }
 

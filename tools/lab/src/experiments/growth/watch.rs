@@ -10,7 +10,7 @@ use super::outcome::{Size, Taken};
 use super::plan::Step;
 use crate::measure::human;
 use crate::progress::Progress;
-use crate::rig::memory::Peak;
+use crate::rig::memory::{self, Peak};
 
 /// How far the work of a step has come.
 #[derive(Debug, Default)]
@@ -39,10 +39,12 @@ impl Reached {
 
 /// Takes the time and the memory of the steps of a size, and shows how far they have come.
 pub(super) struct Watch<'w> {
+    /// The engine, in texts.
+    pub name: &'w str,
     pub mib: u64,
     /// The next smaller size.
     pub before: Option<&'w Size>,
-    pub taken: Vec<Taken>,
+    pub taken: Vec<(Step, Taken)>,
     pub progress: &'w mut Progress,
 }
 
@@ -50,16 +52,48 @@ pub(super) struct Watch<'w> {
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Watch<'_> {
-    /// Runs a step.
+    /// Runs a step in this process.
     pub fn step<T: Send>(&mut self, step: Step, work: impl FnOnce(&Arc<Reached>) -> Result<T> + Send) -> Result<T> {
-        let expected = self.before.and_then(|size| {
-            let grown = if step.is_per_gb() { self.mib as f64 / size.mib as f64 } else { 1.0 };
-            Some(size.taken(step)?.seconds * grown)
-        });
         let peak = Peak::begin();
-        let (seconds, result) = self.beside(step.name(), expected, work)?;
-        self.taken.push(Taken { seconds, peak_bytes: peak.end()? });
+        let (seconds, result) = self.beside(step.name(), self.expected(step), work)?;
+        self.taken.push((step, Taken { seconds, peak_bytes: peak.end()? }));
         Ok(result)
+    }
+
+    /// Runs a step in a server, whose process it is.
+    pub fn step_in<T: Send>(
+        &mut self,
+        process: u32,
+        step: Step,
+        work: impl FnOnce(&Arc<Reached>) -> Result<T> + Send,
+    ) -> Result<T> {
+        memory::begin_peak_of(process);
+        let (seconds, result) = self.beside(step.name(), self.expected(step), work)?;
+        self.taken.push((step, Taken { seconds, peak_bytes: memory::peak_of(process)? }));
+        Ok(result)
+    }
+
+    /// Runs a step that starts a server, and returns its process. It runs on this thread: a server
+    /// ends with the thread that started it.
+    pub fn step_that_starts(&mut self, step: Step, start: impl FnOnce() -> Result<u32>) -> Result<u32> {
+        self.announce(step.name());
+        let began = Instant::now();
+        let process = start().with_context(|| format!("{}, {} MiB", step.name(), self.mib))?;
+        let seconds = began.elapsed().as_secs_f64();
+        self.taken.push((step, Taken { seconds, peak_bytes: memory::peak_of(process)? }));
+        Ok(process)
+    }
+
+    /// Says what begins.
+    pub fn announce(&mut self, name: &str) {
+        self.progress.step(&format!("{}, {} MiB, {name}", self.name, self.mib));
+    }
+
+    /// The seconds that a step may take, from a smaller size.
+    fn expected(&self, step: Step) -> Option<f64> {
+        let size = self.before?;
+        let grown = if step.is_per_gb() { self.mib as f64 / size.mib as f64 } else { 1.0 };
+        Some(size.taken(step)?.seconds * grown)
     }
 
     /// Runs what belongs to no step.
@@ -69,7 +103,7 @@ impl Watch<'_> {
         expected: Option<f64>,
         work: impl FnOnce(&Arc<Reached>) -> Result<T> + Send,
     ) -> Result<(f64, T)> {
-        self.progress.step(&format!("{} MiB, {name}", self.mib));
+        self.announce(name);
         let reached = Arc::new(Reached::default());
         let began = Instant::now();
         let result = std::thread::scope(|scope| {

@@ -178,6 +178,17 @@ impl<'c> Side<'c> {
         self.own.as_mut().map_or(Ok(()), OwnServer::shut_down)
     }
 
+    /// Kills it.
+    pub fn kill(&mut self) {
+        self.up = None;
+        self.own.iter_mut().for_each(OwnServer::kill);
+    }
+
+    /// Its process, while it runs and if it is known.
+    pub fn process(&self) -> Option<u32> {
+        self.pid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
+    }
+
     /// Pauses a private server, or continues it.
     pub fn pause(&self, still: bool) {
         if let Some(pid) = self.pid().filter(|_| self.own.is_some()) {
