@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use holdfast_base::IndexId;
-use holdfast_base::sync::atomic::Ordering;
 
 use crate::cover::CoverId;
 use crate::manager::LockManager;
@@ -31,7 +30,7 @@ impl LockManager {
         let rows = self.shard(&row).lock();
         let busy = rows.get(&row).is_some_and(|queue| matches!(queue.verdict(owner, mode), Verdict::Busy { .. }));
         drop(rows);
-        if busy || self.table_locks.load(Ordering::SeqCst) > 0 {
+        if busy || self.has_table_locks() {
             self.uncover_row(index, id);
             return false;
         }
@@ -41,5 +40,34 @@ impl LockManager {
     /// Takes the last [`LockManager::cover_row`] back.
     pub fn uncover_row(&self, index: IndexId, id: CoverId) {
         self.covers.go_back(index, id);
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use holdfast_metrics::Metrics;
+
+    use super::*;
+    use crate::LockMode::{Exclusive, Shared};
+    use crate::LockWait;
+
+    /// An insert of a key that is there only has to know that the entry stays.
+    #[test]
+    fn a_shared_cover_is_in_the_way_of_changes_only() {
+        const T: IndexId = IndexId(1);
+        let manager = LockManager::new(1 << 20, Metrics::new());
+        let [reader, other] = [1, 2].map(Owner::new);
+        for mode in [Shared, Exclusive] {
+            manager.lock_row(&reader, T, b"a", mode, LockWait::NoWait, None).unwrap();
+            let cover = manager.begin_cover(&reader, T, mode, b"a").unwrap();
+            assert!(manager.cover_row(&reader, T, cover, b"b"));
+            for key in [b"a", b"b"] {
+                assert!(manager.blocked(&other, T, key));
+                assert_eq!(manager.blocked_for(&other, T, key, Shared), mode == Exclusive);
+            }
+            assert!(!manager.blocked(&reader, T, b"b"));
+        }
+        manager.release_all(&reader);
+        assert!(!manager.blocked(&other, T, b"b"));
     }
 }

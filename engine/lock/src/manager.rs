@@ -150,12 +150,9 @@ impl LockManager {
     pub fn release_reads(&self, owner: &Owner, mut is_there: impl FnMut(IndexId, &[u8]) -> bool) {
         let (rows, ranges, covers, tables) = {
             let mut held = owner.held.lock();
-            let tables: Vec<_> = held.tables.extract_if(.., |(_, mode)| *mode == Mode::Shared).collect();
-            (take(&mut held.rows), take(&mut held.ranges), take(&mut held.covers), tables)
+            (take(&mut held.rows), take(&mut held.ranges), take(&mut held.covers), take(&mut held.tables))
         };
-        for (index, _) in tables {
-            self.release_table(owner, index);
-        }
+        let tables = tables.into_iter().filter(|&index| !self.release_shared_table(owner, index)).collect();
         for index in ranges {
             let freed = self.ranges.release(owner, index);
             self.account(-(freed as isize));
@@ -168,7 +165,7 @@ impl LockManager {
         let changed: Vec<_> = rows.into_iter().filter(|row| stays(row)).collect();
         let mut held = owner.held.lock();
         held.rows.extend(changed);
-        held.covers = kept;
+        (held.covers, held.tables) = (kept, tables);
     }
 
     /// Releases everything that `owner` holds and lets nothing be added. The end of the transaction
@@ -181,7 +178,7 @@ impl LockManager {
         for (index, key) in held.rows {
             self.release_row(owner, index, &key);
         }
-        for (index, _) in held.tables {
+        for index in held.tables {
             self.release_table(owner, index);
         }
         for index in held.ranges {

@@ -80,6 +80,11 @@ impl Mode {
         }
     }
 
+    /// Whether it says that its owner wants a row of the table.
+    pub fn is_intent(self) -> bool {
+        matches!(self, Mode::IntentShared | Mode::IntentExclusive)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Mode::IntentShared => "IS",

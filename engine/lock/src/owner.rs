@@ -76,7 +76,7 @@ pub(crate) struct Held {
     /// How many of `rows` there were when they could not become a table lock at once: there is no
     /// use in asking again for each row.
     pub escalation_refused_at: usize,
-    pub tables: Vec<(IndexId, Mode)>,
+    pub tables: Vec<IndexId>,
     pub ranges: Vec<IndexId>,
     pub covers: Vec<IndexId>,
 }

@@ -135,7 +135,9 @@ impl Queue {
             if state.outcome != Outcome::Waiting {
                 continue; // It gave up and is on its way to take its request back.
             }
-            if self.grant(&waiter.owner, waiter.mode) {
+            // An intent is only waited with: its owner asks for the row again, and keeps what it
+            // holds.
+            if !waiter.mode.is_intent() && self.grant(&waiter.owner, waiter.mode) {
                 granted(&waiter.owner, waiter.mode);
             }
             state.outcome = Outcome::Granted;

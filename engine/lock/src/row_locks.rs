@@ -63,9 +63,7 @@ impl LockManager {
                 }
                 Step::WaitTable => {
                     waited = true;
-                    let result = self.wait(owner, wait, &|| self.cancel_table(owner, index));
-                    self.cancel_table(owner, index); // The intent was only there to be waited with.
-                    result?;
+                    self.wait(owner, wait, &|| self.cancel_table(owner, index))?;
                 }
             }
         }
@@ -252,7 +250,7 @@ impl LockManager {
         {
             return true;
         }
-        !holds(Mode::Exclusive) && !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty()
+        !holds(mode.row()) && !self.covers.conflicting(owner, index, key, mode.row()).is_empty()
     }
 
     /// Whether `owner` holds an explicit lock on `key` of any mode, or a table lock on the index.

@@ -29,9 +29,15 @@ pub(crate) enum TableState {
 }
 
 impl LockManager {
+    /// Whether a transaction has a lock on a whole table.
+    #[must_use]
+    pub fn has_table_locks(&self) -> bool {
+        self.table_locks.load(Ordering::SeqCst) > 0
+    }
+
     /// How the locks on the table stand towards a lock of `owner` on a row.
     pub(crate) fn table_state(&self, owner: &Owner, index: IndexId, mode: LockMode) -> TableState {
-        if self.table_locks.load(Ordering::SeqCst) == 0 {
+        if !self.has_table_locks() {
             return TableState::Free;
         }
         let tables = self.tables.lock();
@@ -70,7 +76,7 @@ impl LockManager {
     fn grant_table(&self, queue: &mut Queue, owner: &Arc<Owner>, index: IndexId, mode: Mode) {
         let mut held = owner.held.lock();
         if queue.grant(owner, mode) {
-            held.tables.push((index, mode));
+            held.tables.push(index);
             self.table_locks.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -83,26 +89,24 @@ impl LockManager {
         let upgrade = keep && queue.mode_of(owner).is_some();
         queue.enqueue(owner, mode, upgrade);
         self.regrant_table(queue, index); // It may have become free since the caller looked.
+        if queue.is_empty() {
+            tables.remove(&index);
+        }
         Ok(())
     }
 
     fn regrant_table(&self, queue: &mut Queue, index: IndexId) {
-        queue.regrant(|owner, mode| {
+        queue.regrant(|owner, _| {
             self.table_locks.fetch_add(1, Ordering::SeqCst);
-            owner.held.lock().tables.push((index, mode));
+            owner.held.lock().tables.push(index);
         });
     }
 
-    /// Takes back a waiting request or a granted intent of `owner`.
+    /// Takes back a waiting request of `owner`.
     pub(crate) fn cancel_table(&self, owner: &Owner, index: IndexId) {
         let mut tables = self.tables.lock();
         let Some(queue) = tables.get_mut(&index) else { return };
         queue.remove_waiter(owner);
-        let intent = matches!(queue.mode_of(owner), Some(Mode::IntentShared | Mode::IntentExclusive));
-        if intent && queue.release(owner) {
-            self.table_locks.fetch_sub(1, Ordering::SeqCst);
-            owner.held.lock().tables.retain(|(i, _)| *i != index);
-        }
         self.regrant_table(queue, index);
         if queue.is_empty() {
             tables.remove(&index);
@@ -120,6 +124,16 @@ impl LockManager {
         if queue.is_empty() {
             tables.remove(&index);
         }
+    }
+
+    /// Gives the owner's lock on the table back if it is a shared one. Returns whether it was.
+    pub(crate) fn release_shared_table(&self, owner: &Owner, index: IndexId) -> bool {
+        let mode = self.tables.lock().get(&index).and_then(|queue| queue.mode_of(owner));
+        let is_shared = mode != Some(Mode::Exclusive);
+        if is_shared {
+            self.release_table(owner, index);
+        }
+        is_shared
     }
 
     /// Replaces the owner's row locks in `index` by a table lock, if it holds enough of them.
@@ -162,5 +176,76 @@ impl LockManager {
         let kept: Vec<_> = contended.collect();
         owner.held.lock().rows.extend(kept);
         Ok(())
+    }
+}
+
+#[cfg(all(test, not(shuttle)))]
+mod tests {
+    use std::time::Duration;
+
+    use holdfast_metrics::Metrics;
+
+    use super::*;
+    use crate::LockMode::{Exclusive, Shared};
+
+    const T: IndexId = IndexId(1);
+    const LONG: LockWait = LockWait::For(Duration::from_secs(60));
+
+    /// Two transactions, each with a shared lock on the whole table instead of those on its rows.
+    fn readers() -> (LockManager, [Arc<Owner>; 2]) {
+        let (manager, readers) = (LockManager::new(8 << 10, Metrics::new()), [1, 2].map(Owner::new));
+        for reader in &readers {
+            for row in 0..200u32 {
+                manager.lock_row(reader, T, &row.to_be_bytes(), Shared, LONG, None).unwrap();
+            }
+            assert!(manager.holds_row(reader, T, b"any"));
+        }
+        (manager, readers)
+    }
+
+    /// The wait for the other one's table lock once took the place of the own one, and went with
+    /// it: all that the transaction had read was open to changes.
+    #[test]
+    fn a_wait_for_a_table_lock_takes_nothing_from_what_is_held() {
+        let (manager, [reader, other]) = readers();
+        let third = Owner::new(3);
+        std::thread::scope(|s| {
+            let waiter = s.spawn(|| manager.lock_row(&reader, T, b"row", Exclusive, LONG, None));
+            while !reader.waits() {
+                std::thread::yield_now();
+            }
+            manager.release_all(&other);
+            assert!(waiter.join().unwrap().unwrap());
+        });
+        assert!(manager.holds_row(&reader, T, b"any") && manager.blocked(&third, T, &7u32.to_be_bytes()));
+        assert!(!manager.blocked_for(&third, T, &7u32.to_be_bytes(), Shared));
+        assert!(manager.blocked_for(&third, T, b"row", Shared));
+        manager.release_all(&reader);
+        assert!(manager.locks().is_empty() && manager.memory() == 0 && manager.tables.lock().is_empty());
+    }
+
+    /// It had been shared, and was still taken for that.
+    #[test]
+    fn an_exclusive_table_lock_stays_when_reads_are_released() {
+        let (manager, [writer, other]) = readers();
+        manager.release_all(&other);
+        for row in 0..200u32 {
+            manager.lock_row(&writer, T, &row.to_be_bytes(), Exclusive, LONG, None).unwrap();
+        }
+        assert!(manager.blocked_for(&other, T, b"any", Shared), "the table lock was raised");
+        manager.release_reads(&writer, |_, _| true);
+        let next = Owner::new(3);
+        assert!(manager.blocked_for(&next, T, &7u32.to_be_bytes(), Shared));
+        manager.release_all(&writer);
+        assert!(manager.locks().is_empty() && manager.memory() == 0 && manager.tables.lock().is_empty());
+    }
+
+    #[test]
+    fn a_shared_table_lock_goes_when_reads_are_released() {
+        let (manager, [reader, other]) = readers();
+        manager.release_all(&other);
+        manager.release_reads(&reader, |_, _| true);
+        assert!(!manager.blocked(&other, T, b"any"));
+        assert!(manager.locks().is_empty());
     }
 }

@@ -156,6 +156,40 @@ fn many_locked_rows_become_a_table_lock() {
     t2.update(&db.rows, b"01999", b"x", None).unwrap();
 }
 
+/// It leaves out the rows that another transaction has changed before, whose ids lock them: that
+/// one once waited there for the end of the table lock, and this one for its row.
+#[test]
+fn a_table_lock_keeps_no_transaction_from_what_it_has_changed() {
+    let mut setup = Setup::default();
+    setup.txn.lock_memory = 64 << 10;
+    let db = Db::with(setup);
+    let keys: Vec<String> = (0..2_000).map(|i| format!("{i:05}")).collect();
+    db.put(&keys.iter().map(|key| (key.as_str(), "v")).collect::<Vec<_>>());
+    let mut writer = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..rc() });
+    writer.insert(&db.rows, b"inserted", b"1").unwrap();
+    assert!(writer.update(&db.rows, b"00001", b"1", None).unwrap());
+    assert!(writer.delete(&db.rows, b"00002", None).unwrap());
+    let (mut holder, mut value) = (db.at(Isolation::RepeatableRead), Vec::new());
+    for key in &keys[10..] {
+        assert!(holder.get_locked(&db.rows, key.as_bytes(), LockMode::Shared, None, &mut value).unwrap());
+    }
+    assert!(is(writer.update(&db.rows, b"00003", b"x", None), |e| matches!(e, Error::WouldBlock)), "the table is");
+    assert!(writer.get_locked(&db.rows, b"00001", LockMode::Exclusive, None, &mut value).unwrap());
+    assert!(writer.lock_entry(&db.rows, b"inserted", LockMode::Exclusive).unwrap());
+    assert!(writer.update(&db.rows, b"00001", &[b'2'; 500], None).unwrap());
+    assert!(writer.delete(&db.rows, b"inserted", None).unwrap());
+    assert!(!writer.delete(&db.rows, b"00002", None).unwrap());
+    writer.insert(&db.rows, b"00002", b"2").unwrap();
+    assert!(is(writer.insert(&db.rows, b"00002", b"3"), |e| matches!(e, Error::DuplicateKey)));
+    let nowait = |txn: &mut Txn| txn.update(&db.rows, b"00001", b"3", None);
+    let mut third = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..rc() });
+    assert!(is(nowait(&mut third), |e| matches!(e, Error::WouldBlock)));
+    writer.commit(FlushAtCommit::Lazy).unwrap();
+    assert!(is(nowait(&mut third), |e| matches!(e, Error::WouldBlock)), "it is the holder's from now on");
+    holder.commit(FlushAtCommit::Lazy).unwrap();
+    assert!(nowait(&mut third).unwrap());
+}
+
 /// A locking cursor reads entries in batches and locks them one by one: what it gives is what is
 /// there when it has the lock.
 #[test]

@@ -82,6 +82,20 @@ fn rows_that_were_read_are_locked_and_no_others() {
     }
 }
 
+/// As beside locks of single rows: the rows are there and stay.
+#[test]
+fn an_insert_of_a_key_that_is_shared_is_refused_at_once() {
+    let db = filled();
+    let mut reader = db.sys.begin(plain(Isolation::RepeatableRead));
+    let mut rows = cursor(&db, &mut reader, locking(LockMode::Shared));
+    (0..READ).for_each(|_| drop(rows.next().unwrap().unwrap().0.to_vec()));
+    let mut writer = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..plain(Isolation::RepeatableRead) });
+    for n in [1, READ as u64 - 1] {
+        assert!(is(writer.insert(&db.rows, &key(n), b"1"), |e| matches!(e, Error::DuplicateKey)), "{n}");
+        assert!(is(writer.update(&db.rows, &key(n), b"1", None), |e| matches!(e, Error::WouldBlock)), "{n}");
+    }
+}
+
 #[test]
 fn who_waits_for_such_a_row_gets_it_at_the_end() {
     let db = filled();

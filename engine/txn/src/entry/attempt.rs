@@ -35,6 +35,12 @@ impl Found<'_> {
         self.header.is_some_and(|h| !h.deleted)
     }
 
+    /// Whether transaction `id` has written it. Then that transaction has it locked, and a lock of
+    /// another one was granted too late, or leaves it out.
+    pub fn is_by(&self, id: TxnId) -> bool {
+        id != TxnId::NONE && self.header.is_some_and(|h| h.txn == id)
+    }
+
     /// Whether the change gives a key a live version that has none.
     pub fn comes_to_life(&self, deleted: bool) -> bool {
         !deleted && !self.is_live()

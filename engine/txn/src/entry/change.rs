@@ -376,7 +376,8 @@ impl Txn {
         // Where a version is put, that is asked under the latch of the leaf. An entry that others
         // have locked for sharing stays.
         let mode = if matches!(op, Op::Insert(_)) { LockMode::Shared } else { LockMode::Exclusive };
-        if !op.puts(live) && self.system.locks.blocked_for(self.owner(), index.id(), key, mode) {
+        let asks = !op.puts(live) && !seen.is_by(self.id);
+        if asks && self.system.locks.blocked_for(self.owner(), index.id(), key, mode) {
             return Ok(Step::Blocked(Blocker::Lock));
         }
         if live && matches!(op, Op::Insert(_)) {

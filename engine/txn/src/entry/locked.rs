@@ -73,6 +73,9 @@ pub(crate) fn lock_and_read(
     let EntryRef { index, key } = entry;
     let LockRequest { owner, mode, wait } = request;
     let mut doubted = None;
+    if let Some(spot) = read_own(system, entry, owner, acc, payload)? {
+        return Ok(spot);
+    }
     loop {
         let taken_back = system.locks.taken_back();
         system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
@@ -116,6 +119,24 @@ pub(crate) fn lock_and_read(
         }
         waited?;
     }
+}
+
+/// Reads an entry that carries the owner's id. `None` if it is another one, or if no transaction
+/// has a table lock: that of another transaction would be waited for, though it leaves out what the
+/// owner has changed before.
+fn read_own(
+    system: &TxnSystem,
+    EntryRef { index, key }: EntryRef<'_>,
+    owner: &Owner,
+    acc: &Access<'_>,
+    payload: &mut Vec<u8>,
+) -> Result<Option<Spot>> {
+    if owner.txn() == TxnId::NONE || !system.locks.has_table_locks() {
+        return Ok(None);
+    }
+    let spot = index.tree().get_at(key, acc, payload)?;
+    let is_own = spot.exists() && split(index, payload)?.0.txn == owner.txn();
+    Ok(is_own.then_some(spot))
 }
 
 /// Reads an entry that lies under a cover. `None` if the transaction that wrote it is still active,

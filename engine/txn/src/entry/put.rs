@@ -93,12 +93,16 @@ impl Txn {
         self.id
     }
 
-    /// What forbids to put a version, asked under the latch of the leaf.
-    fn forbidden(&self, EntryRef { index, key }: EntryRef<'_>, comes_to_life: bool) -> Option<Blocker> {
+    /// What forbids to put a version, asked under the latch of the leaf, where `seen` is.
+    fn forbidden(&self, entry: EntryRef<'_>, seen: &Found<'_>, deletes: bool) -> Option<Blocker> {
+        let EntryRef { index, key } = entry;
         let (locks, owner, id) = (&self.system.locks, self.owner(), index.id());
-        if locks.blocked(owner, id, key) {
+        if !seen.is_by(self.id) && locks.blocked(owner, id, key) {
             Some(Blocker::Lock)
-        } else if comes_to_life && !holdfast_base::planted!("ranges-not-asked") && locks.range_blocked(owner, id, key) {
+        } else if seen.comes_to_life(deletes)
+            && !holdfast_base::planted!("ranges-not-asked")
+            && locks.range_blocked(owner, id, key)
+        {
             Some(Blocker::Range)
         } else {
             None
@@ -124,7 +128,7 @@ impl Txn {
         let mut mtr = store.begin(store.reserve(bytes, SpaceClass::User)?, acc);
         let tail = log.fix_tail(undo, &mut mtr)?;
         let Some(leaf) = tree.latch_at(&seen.spot, &mut mtr) else { return Ok(AtSpot::Elsewhere) };
-        if let Some(blocker) = self.forbidden(entry, seen.comes_to_life(new.deleted)) {
+        if let Some(blocker) = self.forbidden(entry, seen, new.deleted) {
             return Ok(AtSpot::Blocked(blocker));
         }
         new.sign(self.id, log.next_roll());
@@ -147,10 +151,9 @@ impl Txn {
         acc: &Access<'_>,
     ) -> Result<Option<Blocker>> {
         let EntryRef { index, key } = entry;
-        let comes_to_life = seen.comes_to_life(new.deleted);
         // It is asked again under the latch; but a record that has to be cut again costs more than
         // to ask twice.
-        if let Some(blocker) = self.forbidden(entry, comes_to_life) {
+        if let Some(blocker) = self.forbidden(entry, seen, new.deleted) {
             return Ok(Some(blocker));
         }
         let undo = &self.system.undo;
@@ -161,7 +164,8 @@ impl Txn {
         let mut decide = |current: Option<&[u8]>| {
             let now = current.and_then(VersionHeader::decode).map(|(h, _)| h);
             let changed = now != seen.header || current.is_some() != seen.header.is_some();
-            blocker = if changed { Some(Blocker::Changed(seen.header)) } else { self.forbidden(entry, comes_to_life) };
+            blocker =
+                if changed { Some(Blocker::Changed(seen.header)) } else { self.forbidden(entry, seen, new.deleted) };
             Ok(if blocker.is_some() { Action::Keep } else { Action::Put(new.payload.clone()) })
         };
         let result = index.tree().modify(key, acc, &mut decide);
