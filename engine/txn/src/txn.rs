@@ -250,6 +250,11 @@ impl Txn {
         }
     }
 
+    /// Whether it refuses everything but a rollback.
+    pub(crate) fn is_half_undone(&self) -> bool {
+        self.half_undone.is_some()
+    }
+
     /// Takes the view now instead of with the first read (START TRANSACTION WITH CONSISTENT
     /// SNAPSHOT).
     pub fn take_snapshot(&mut self) {
