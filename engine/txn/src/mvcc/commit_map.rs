@@ -172,8 +172,10 @@ impl CommitMap {
     /// [`CommitMap::is_doubtful`].
     #[must_use]
     pub fn moment(&self) -> Moment {
+        // In this order: an id below `low` that has not ended is among the stragglers by then.
+        let low = self.low();
         let straggling = self.straggling.load(Ordering::Acquire) > 0;
-        Moment { straggling, low: self.low(), last_commit: self.clock.last_commit() }
+        Moment { low, straggling, last_commit: self.clock.last_commit() }
     }
 
     /// Whether a version by `id`, read after `before`, may have been undone since, by a rollback of
@@ -515,5 +517,34 @@ mod shuttle_tests {
             writer.join().unwrap();
         };
         shuttle::check_random(run, 3_000);
+    }
+
+    /// The same, while the window is cut behind the writer, which is forgotten when it has ended.
+    #[test]
+    fn nor_is_it_if_its_writer_has_left_the_window() {
+        const NO_WRITER: u64 = 0;
+        let run = || {
+            let clock = CommitClock::new(TxnId(1), CommitNo(0));
+            let commits = Arc::new(Commits { map: CommitMap::new(4, &clock, &[]), clock });
+            let (entry, id) = (Arc::new(AtomicU64::new(NO_WRITER)), commits.begin());
+            (0..3).for_each(|_| drop(commits.commit(commits.begin())));
+            let writer = {
+                let (commits, entry) = (Arc::clone(&commits), Arc::clone(&entry));
+                spawn(move || {
+                    commits.map.lock_window().cut(commits.clock.last_commit());
+                    entry.store(id.0, Ordering::SeqCst);
+                    entry.store(NO_WRITER, Ordering::SeqCst);
+                    commits.commit(id);
+                    commits.map.lock_window().advance(commits.clock.last_commit());
+                })
+            };
+            let before = commits.map.moment();
+            let found = TxnId(entry.load(Ordering::SeqCst));
+            let is_believed = !commits.map.is_active(found) && !commits.map.is_doubtful(found, before);
+            assert!(found.0 == NO_WRITER || !is_believed, "what {found} has undone counts as committed");
+            writer.join().unwrap();
+        };
+        // Each of the two threads has to stop at one place while the other one goes far.
+        shuttle::check_pct(run, 500_000, 4);
     }
 }
