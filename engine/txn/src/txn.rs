@@ -365,7 +365,9 @@ impl Txn {
         let mut is_there = |index: IndexId, key: &[u8]| {
             let Some(index) = self.system.index(index) else { return true };
             let Some(_pinned) = index.pin() else { return true };
-            index.tree().get(key, &acc, &mut bytes).unwrap_or(true)
+            let is_dead =
+                |bytes: &[u8]| VersionHeader::decode(bytes).is_some_and(|(h, _)| h.deleted && h.txn != self.id);
+            index.tree().get(key, &acc, &mut bytes).map_or(true, |found| found && !is_dead(&bytes))
         };
         self.system.locks.release_reads(self.owner(), &mut is_there);
         Ok(())

@@ -1,0 +1,57 @@
+//! A prepared transaction releases what it has only read, and keeps what it has changed, or locked
+//! to change it. A lock of a row that is deleted is one of a row that is not there: it once stayed
+//! until purge had removed the row.
+#![cfg(not(shuttle))]
+
+mod common;
+
+use std::ops::Bound;
+
+use common::*;
+use holdfast_base::Error;
+use holdfast_txn::*;
+
+fn lock(db: &Db, txn: &mut Txn, key: &str, mode: LockMode) -> holdfast_base::Result<bool> {
+    txn.get_locked(&db.rows, key.as_bytes(), mode, Some(LockWait::NoWait), &mut Vec::new())
+}
+
+fn is_locked(db: &Db, key: &str) -> bool {
+    let mut other = db.at(Isolation::RepeatableRead);
+    is(lock(db, &mut other, key, LockMode::Exclusive), |e| matches!(e, Error::WouldBlock))
+}
+
+fn can_insert(db: &Db, key: &str) -> bool {
+    let wait = Some(LockWait::NoWait);
+    let mut other = db.sys.begin(TxnOptions { wait, ..TxnOptions::at(Isolation::ReadCommitted) });
+    !is(other.insert(&db.rows, key.as_bytes(), b"x"), |e| matches!(e, Error::WouldBlock))
+}
+
+#[test]
+fn and_keeps_what_it_has_changed_or_is_to_change() {
+    let db = Db::new();
+    db.put(&[("1", "a"), ("2", "a"), ("3", "a"), ("4", "a"), ("5", "a"), ("6", "a")]);
+    db.commit(|txn| assert!(txn.delete(&db.rows, b"5", None).unwrap()));
+    let mut txn = db.at(Isolation::RepeatableRead);
+    assert!(txn.update(&db.rows, b"1", b"b", None).unwrap());
+    assert!(lock(&db, &mut txn, "2", LockMode::Exclusive).unwrap());
+    assert!(lock(&db, &mut txn, "3", LockMode::Shared).unwrap());
+    let savepoint = txn.savepoint();
+    assert!(txn.update(&db.rows, b"4", b"b", None).unwrap());
+    txn.rollback_to(savepoint).unwrap();
+    for absent in ["5", "absent"] {
+        assert!(!lock(&db, &mut txn, absent, LockMode::Exclusive).unwrap());
+        assert!(!can_insert(&db, absent));
+    }
+    let options = CursorOptions { lock: Some(LockMode::Exclusive), ..CursorOptions::default() };
+    let read = scan_with(&mut txn, &db.rows, Bound::Included(b"6"), Bound::Excluded(b"8"), options).unwrap();
+    assert!(read.len() == 1 && !can_insert(&db, "7"));
+    txn.prepare(b"xid", FlushAtCommit::Sync).unwrap();
+    txn.release_reads().unwrap();
+    for (key, stays) in [("1", true), ("2", true), ("3", false), ("4", true), ("5", false), ("6", true)] {
+        assert_eq!(is_locked(&db, key), stays, "{key}");
+    }
+    assert!(["5", "7", "absent"].iter().all(|key| can_insert(&db, key)));
+    txn.commit(FlushAtCommit::Sync).unwrap();
+    assert!(["1", "2", "4", "6"].iter().all(|key| !is_locked(&db, key)));
+    assert_eq!(db.sys.locks().memory(), 0);
+}
