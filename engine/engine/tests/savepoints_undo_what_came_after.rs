@@ -39,6 +39,21 @@ fn rolling_back_to_a_savepoint_keeps_what_came_before() {
     assert_eq!(rows.get(24).unwrap().as_deref(), Some("kept"));
 }
 
+/// Their transactions once had the same number, and each savepoint too.
+#[test]
+fn a_savepoint_of_another_database_is_refused() {
+    let databases = [(); 2].map(|()| Database::in_memory().unwrap());
+    databases.iter().for_each(|db| common::fill(db, 0, 1));
+    let [here, there] = [&databases[0], &databases[1]].map(|db| db.begin_write().unwrap());
+    let place = there.savepoint().unwrap();
+    here.open_table(&ROWS).unwrap().insert(7, "kept").unwrap();
+    let own = here.savepoint().unwrap();
+    assert!(matches!(here.rollback_to(&place), Err(Error::InvalidArgument(_))));
+    here.rollback_to(&own).unwrap();
+    here.commit().unwrap();
+    assert!(databases[0].begin_read().unwrap().open_table(&ROWS).unwrap().contains(7).unwrap());
+}
+
 #[test]
 fn a_failed_statement_leaves_no_half_effect() {
     const FIRST: IndexDefinition<u64, (u64, u64), u64> =

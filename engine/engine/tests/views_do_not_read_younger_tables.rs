@@ -4,11 +4,12 @@
 
 mod common;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::rows::begin_at;
 use holdfast::raw::{Lifetime, RawDatabase, RawLock, RawRead, RawTransaction};
-use holdfast::{Database, Error, FlushAtCommit, Isolation, Result};
+use holdfast::{Database, Error, FlushAtCommit, Isolation, Result, TableDefinition};
 
 fn begin(db: &RawDatabase, isolation: Isolation) -> RawTransaction {
     let mut txn = begin_at(db, isolation);
@@ -124,4 +125,28 @@ fn a_temporary_table_is_there_for_any_view() {
     assert!(find(&db, &mut old, "own").unwrap());
     db.truncate_table("own", common::WAIT).unwrap();
     assert!(!find(&db, &mut old, "own").unwrap());
+}
+
+/// The snapshot was once taken before the definitions were looked at: a table that was created in
+/// between was there, and too young to be read.
+#[test]
+fn a_snapshot_that_meets_a_creation_can_read_each_table_that_it_has() {
+    const TABLE: TableDefinition<u64, u64> = TableDefinition::new("created");
+    let (db, done) = (Database::in_memory().unwrap(), AtomicBool::new(false));
+    std::thread::scope(|s| {
+        s.spawn(|| {
+            for _ in 0..20_000 {
+                db.create_table(&TABLE).unwrap();
+                db.drop_table("created").unwrap();
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        while !done.load(Ordering::SeqCst) {
+            let txn = db.begin_read().unwrap();
+            match txn.open_table(&TABLE) {
+                Ok(table) => assert_eq!(table.get(1).unwrap(), None),
+                Err(error) => assert!(matches!(error, Error::TableNotFound(_)), "{error}"),
+            }
+        }
+    });
 }

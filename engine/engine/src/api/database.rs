@@ -159,8 +159,8 @@ impl Database {
     /// Creates a table with the rows that `rows` pushes, in ascending order of their keys: several
     /// times as fast as inserting them. Crash-safe: it exists afterwards with all rows, or it does
     /// not. The entries of its secondary indexes are sorted meanwhile: 64 MiB of them in memory,
-    /// the rest in a file of this directory that is gone afterwards. Other tables cannot be created
-    /// or dropped until the end.
+    /// the rest in a file of this directory that is gone afterwards. Other tables can be created
+    /// and dropped meanwhile.
     ///
     /// ```
     /// # use holdfast::{Database, TableDefinition};

@@ -1,10 +1,12 @@
 //! A transaction's state, and the cursors over it: what the typed layer is built on.
 //!
 //! **Statements.** Each call runs with the transaction's mutex held, so its calls take turns,
-//! whatever threads they come from. If it fails, or code of the program that it calls panics,
-//! everything that it had done is undone before it returns. After a deadlock or a conflict the
-//! whole transaction is rolled back at once, so that the others can go on; so it is if a statement
-//! cannot be undone. All later calls then fail with the same error, the commit included.
+//! whatever threads they come from. So does each step of a cursor of a transaction that can write:
+//! a transaction waits for one lock at a time, and no step sees half a statement. If a call fails,
+//! or code of the program that it calls panics, everything that it had done is undone before it
+//! returns. After a deadlock or a conflict the whole transaction is rolled back at once, so that
+//! the others can go on; so it is if a statement cannot be undone. All later calls then fail with
+//! the same error, the commit included.
 //!
 //! **What it holds.** The version of the definitions that it began with, and for every table that
 //! it may have changed a place in the table's
@@ -13,11 +15,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use holdfast_base::IndexId;
-use holdfast_base::blocking::Mutex;
+use holdfast_base::blocking::{Mutex, MutexGuard};
 use holdfast_metrics::Local;
 use holdfast_txn::{
     CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Txn, TxnOptions, TxnSavepoint,
@@ -44,19 +46,15 @@ pub(crate) type LockKind = LockMode;
 /// An entry of an index that transactions have conflicted on.
 pub(crate) type Contended = (IndexId, Vec<u8>);
 
+/// The number of the next savepoint, of whichever database: two transactions never have one of the
+/// same number.
+static NEXT_SAVEPOINT: AtomicU64 = AtomicU64::new(0);
+
 /// A place in a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct SavepointId {
-    transaction: u64,
     number: u64,
     place: TxnSavepoint,
-}
-
-/// The savepoints that are valid, oldest first.
-#[derive(Default)]
-struct Savepoints {
-    next: u64,
-    live: Vec<u64>,
 }
 
 /// A transaction's state. The fields are dropped in this order: it is rolled back before it
@@ -65,10 +63,12 @@ pub(crate) struct Transaction {
     txn: Mutex<Txn>,
     entered: Mutex<Vec<Entered>>,
     schema: Local<Arc<Schema>>,
-    savepoints: Mutex<Savepoints>,
+    /// The numbers of the savepoints that are valid, oldest first.
+    savepoints: Mutex<Vec<u64>>,
     /// The error after which it was rolled back, if there was one.
     ended_by: OnceLock<Error>,
     flush: FlushAtCommit,
+    can_write: bool,
     instance: Local<Arc<Instance>>,
 }
 
@@ -76,9 +76,11 @@ impl Transaction {
     /// Begins a transaction that reads a snapshot.
     pub(crate) fn begin_read(reference: &Local<Arc<Instance>>) -> Result<Transaction> {
         reference.check()?;
+        // Before the snapshot, which is then no older than any table that these definitions have.
+        let schema = Transaction::schema_of(reference);
         let mut txn = reference.begin(TxnOptions::snapshot());
         txn.take_snapshot();
-        Ok(Transaction::new(reference, txn, FlushAtCommit::Lazy))
+        Ok(Transaction::new(reference, schema, txn, FlushAtCommit::Lazy))
     }
 
     /// Begins a transaction that can write.
@@ -91,14 +93,21 @@ impl Transaction {
             read_only: false,
             wait: options.lock_wait_timeout.map(holdfast_txn::LockWait::For),
         });
-        Ok(Transaction::new(reference, txn, options.flush_at_commit.unwrap_or(settings.flush_at_commit)))
+        let schema = Transaction::schema_of(reference);
+        Ok(Transaction::new(reference, schema, txn, options.flush_at_commit.unwrap_or(settings.flush_at_commit)))
     }
 
-    fn new(instance: &Local<Arc<Instance>>, txn: Txn, flush: FlushAtCommit) -> Transaction {
+    /// The definitions as they are now.
+    fn schema_of(instance: &Instance) -> Local<Arc<Schema>> {
+        Arc::clone(&instance.schema.mine().read())
+    }
+
+    fn new(instance: &Local<Arc<Instance>>, schema: Local<Arc<Schema>>, txn: Txn, flush: FlushAtCommit) -> Transaction {
         Transaction {
+            can_write: !txn.options().read_only,
             txn: Mutex::new(txn),
             entered: Mutex::default(),
-            schema: Arc::clone(&instance.schema.mine().read()),
+            schema,
             savepoints: Mutex::default(),
             ended_by: OnceLock::new(),
             flush,
@@ -153,6 +162,15 @@ impl Transaction {
             Ok(()) => error,
             Err(worse) => self.end_by(txn, worse),
         }
+    }
+
+    /// The turn of a cursor's step; `None` in a transaction that only reads, whose cursors wait for
+    /// nothing and see what they see.
+    fn turn(&self) -> Result<Option<MutexGuard<'_, Txn>>> {
+        self.instance.check()?;
+        let turn = self.can_write.then(|| self.txn.lock());
+        self.check_alive()?;
+        Ok(turn)
     }
 
     /// Rolls the transaction back because of an error; nothing more can be done in it.
@@ -270,25 +288,22 @@ impl Transaction {
     pub(crate) fn savepoint(&self) -> Result<SavepointId> {
         let txn = self.txn.lock();
         self.check_alive()?;
-        let mut savepoints = self.savepoints.lock();
-        let number = savepoints.next;
-        savepoints.next += 1;
-        savepoints.live.push(number);
-        Ok(SavepointId { transaction: txn.serial(), number, place: txn.savepoint() })
+        let number = NEXT_SAVEPOINT.fetch_add(1, Ordering::Relaxed);
+        self.savepoints.lock().push(number);
+        Ok(SavepointId { number, place: txn.savepoint() })
     }
 
     pub(crate) fn rollback_to(&self, savepoint: &SavepointId) -> Result<()> {
         self.instance.check()?;
         let mut txn = self.txn.lock();
         self.check_alive()?;
-        if savepoint.transaction != txn.serial() {
-            return Err(Error::invalid("the savepoint belongs to another transaction"));
-        }
         let mut savepoints = self.savepoints.lock();
-        let Ok(at) = savepoints.live.binary_search(&savepoint.number) else {
-            return Err(Error::invalid("the transaction was rolled back to a point before the savepoint"));
+        let Ok(at) = savepoints.binary_search(&savepoint.number) else {
+            let what =
+                "the savepoint is another transaction's, or the transaction was rolled back to a point before it";
+            return Err(Error::invalid(what));
         };
-        savepoints.live.truncate(at + 1);
+        savepoints.truncate(at + 1);
         txn.rollback_to(savepoint.place).map_err(|error| self.end_by(&mut txn, error))
     }
 
@@ -421,16 +436,16 @@ impl<'t> RawCursor<'t> {
     /// Replaces the content of `value` by the row of `key`, to which the entry given last leads;
     /// false if there is none.
     pub(crate) fn row(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        self.transaction.instance.check()?;
+        let turn = self.transaction.turn()?;
         let read = self.cursor.as_ref().map_or(Ok(None), |cursor| cursor.read_row(key, value))?;
+        drop(turn);
         read.map_or_else(|| self.transaction.get(&self.table, key, value), Ok)
     }
 
     /// Replaces the contents of `key` and `value` by the next entry; false at the end.
     pub(crate) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         let Some(cursor) = &mut self.cursor else { return Ok(false) };
-        self.transaction.instance.check()?;
-        self.transaction.check_alive()?;
+        let turn = self.transaction.turn()?;
         match cursor.next() {
             Ok(Some((k, v))) => {
                 key.clear();
@@ -441,7 +456,7 @@ impl<'t> RawCursor<'t> {
             }
             Ok(None) => Ok(false),
             Err(error) if error.is_retryable() => {
-                let mut txn = self.transaction.txn.lock();
+                let mut txn = turn.unwrap_or_else(|| self.transaction.txn.lock());
                 Err(self.transaction.end_by(&mut txn, error))
             }
             Err(error) => Err(error),
