@@ -6,7 +6,9 @@ use holdfast_base::{IndexId, Result};
 use holdfast_metrics::{Gauge, local};
 use holdfast_pool::AccessKind;
 
+use crate::entry::row::VersionHeader;
 use crate::recovery::losers::Loser;
+use crate::savepoint::add_delta;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
 use crate::undo::{UndoLog, UndoRecord};
@@ -26,9 +28,12 @@ impl TxnSystem {
     /// [`holdfast_base::Error::InvalidArgument`] if there is none with this xid; those of reading
     /// its undo log, other than damage.
     pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
-        let loser = self.prepared.adopt(xid, |loser| self.changed_by(&loser.log))?;
+        let mut deltas = Vec::new();
+        let loser = self.prepared.adopt(xid, |loser| self.changed_by(&loser.log, &mut deltas))?;
         self.metrics.adjust(Gauge::TrxActive, 1);
-        Ok(Txn::adopted(local(Arc::clone(self)), loser.owner, loser.log, xid.to_vec()))
+        let mut txn = Txn::adopted(local(Arc::clone(self)), loser.owner, loser.log, xid.to_vec());
+        txn.deltas = deltas;
+        Ok(txn)
     }
 
     /// Releases the xid of a rollback, unless the log says it still.
@@ -56,26 +61,31 @@ impl TxnSystem {
         self.prepared.has_changed(indexes, reads)
     }
 
-    /// The indexes that the records of `log` are about. Records on damaged pages are passed over.
-    fn changed_by(&self, log: &UndoLog) -> Result<Vec<IndexId>> {
-        let mut changed = Vec::new();
-        self.has_changed(log, |index| {
-            if !changed.contains(&index) {
-                changed.push(index);
-            }
+    /// The indexes that the records of `log` are about. `deltas` gets by how much the number of
+    /// live entries of each has changed. Records on damaged pages are passed over.
+    fn changed_by(&self, log: &UndoLog, deltas: &mut Vec<(IndexId, i64)>) -> Result<Vec<IndexId>> {
+        self.any_record(log, |record| {
+            let prior = record.prior.and_then(VersionHeader::decode);
+            let was_live = prior.is_some_and(|(header, _)| !header.deleted);
+            add_delta(deltas, record.index, i64::from(!record.deletes) - i64::from(was_live));
             false
         })?;
-        Ok(changed)
+        Ok(deltas.iter().map(|(index, _)| *index).collect())
     }
 
     /// Whether one of the records of `log` is about an index that `is` wanted. Records on damaged
     /// pages are passed over.
     pub(crate) fn has_changed(&self, log: &UndoLog, mut is: impl FnMut(IndexId) -> bool) -> Result<bool> {
+        self.any_record(log, |record| is(record.index))
+    }
+
+    /// Whether one of the records of `log` is `wanted`. Records on damaged pages are passed over.
+    fn any_record(&self, log: &UndoLog, mut wanted: impl FnMut(&UndoRecord<'_>) -> bool) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
         for n in 0..log.records() {
             match log.record(n, &self.undo, &acc, &mut bytes) {
-                Ok(_) if UndoRecord::decode(&bytes).is_some_and(|record| is(record.index)) => return Ok(true),
+                Ok(_) if UndoRecord::decode(&bytes).is_some_and(|record| wanted(&record)) => return Ok(true),
                 Err(error) if !error.is_damage() => return Err(error),
                 _ => {}
             }
