@@ -207,9 +207,10 @@ impl Drop for Visit {
     }
 }
 
-/// Says in the file itself that it may go: its pages have left the pool unwritten, and the log's
-/// record of that does not keep the checkpoint any more. Durable when this returns. Mark and
-/// checksum lie in one sector, so no power cut leaves a half of this.
+/// Says in the file itself that it may go, before its pages leave the pool unwritten: from then on
+/// the log's record of that does not keep the checkpoint any more. Durable when this returns. Mark
+/// and checksum lie in one sector, so no power cut leaves a half of this. A change of the header
+/// that is lost by this write is one of a table that no catalog has.
 fn mark(file: &dyn File, page_size: usize) -> Result<()> {
     let mut header = AlignedBuf::zeroed(page_size);
     file.read_at(0, &mut header)?;
@@ -301,11 +302,16 @@ impl TableFile {
     }
 
     fn give_back(&self) -> Result<()> {
-        let mut is_marked = true;
         if let Ok(space) = &self.space {
-            space.close(true)?;
             let file = space.space().file();
-            is_marked = self.lifetime == Lifetime::Temporary || mark(&**file, space.store().page_size()).is_ok();
+            if self.lifetime == Lifetime::Lasting && mark(&**file, space.store().page_size()).is_err() {
+                // Its pages are discarded if the file is gone for good. Else its header is written
+                // in the end, with what the log says.
+                self.disk.remove(&self.name)?;
+                self.disk.sync_dir()?;
+                return space.close(true);
+            }
+            space.close(true)?;
             let mut len = file.len()?;
             while len > CUT {
                 len -= CUT;
@@ -313,8 +319,7 @@ impl TableFile {
             }
         }
         // The directory need not be synced: the next open removes the file if it is there again.
-        self.disk.remove(&self.name)?;
-        if is_marked { Ok(()) } else { self.disk.sync_dir() }
+        self.disk.remove(&self.name)
     }
 }
 
