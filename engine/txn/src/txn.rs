@@ -210,11 +210,12 @@ impl Txn {
     }
 
     /// Undoes what was changed since `savepoint`. The view and the locks stay: a row that was there
-    /// before and was changed since is locked exclusively.
+    /// before and was changed since is locked exclusively. A savepoint is a number of changes: the
+    /// caller forgets those that the transaction was rolled back over.
     ///
     /// # Errors
-    /// [`Error::Closed`]; [`Error::InvalidArgument`] if the transaction was rolled back to an
-    /// earlier point since; those of reading and writing pages: then this may be tried again, with
+    /// [`Error::Closed`]; [`Error::InvalidArgument`] if there are fewer changes than at the
+    /// savepoint; those of reading and writing pages: then this may be tried again, with
     /// the savepoint or an earlier one, and everything else but [`Txn::rollback`] gets
     /// [`Error::HalfUndone`].
     pub fn rollback_to(&mut self, savepoint: TxnSavepoint) -> Result<()> {
