@@ -41,7 +41,7 @@ pub fn svg(all: &[Measured]) -> Option<String> {
 }
 
 fn rows_of(one: &Measured) -> Vec<Row> {
-    let Some(server) = one.measurement.sideload_server() else { return Vec::new() };
+    let Some((_, server)) = one.measurement.sideload_server() else { return Vec::new() };
     let runs = one.result["runs"].as_array().map(Vec::as_slice).unwrap_or_default();
     let cold = runs.iter().filter(|run| run["metrics"]["start"] == "cold");
     cold.filter_map(|run| row(server, run)).collect()

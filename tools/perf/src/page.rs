@@ -51,14 +51,14 @@ pub fn with_tables<'p>(page: &'p str, measured: &[Measured]) -> anyhow::Result<(
 
 /// The command and its table.
 fn section(of: &Measured) -> anyhow::Result<String> {
-    Ok(format!("\n```sh no-run\n{}\n```\n\n{}\n", of.measurement.command, tables::markdown(of)?))
+    Ok(format!("`{}`:\n\n{}", of.measurement.command, tables::markdown(of)?))
 }
 
 fn machine(machine: &Value) -> String {
     let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_owned();
     let commit = machine["commit"].as_str().map(|commit| format!(", commit {commit}")).unwrap_or_default();
     format!(
-        "\nMachine: {} cores, {}; {} GiB of memory; {}.\nHoldfast {}{commit}.\n\n",
+        "Machine: {} cores, {}; {} GiB of memory; {}.\nHoldfast {}{commit}.\n",
         machine["cores"],
         text("cpu"),
         machine["memory_mib"].as_u64().unwrap_or_default().div_ceil(1024),
@@ -86,7 +86,7 @@ mod tests {
                     <!-- measured: purge -->\nkept\n<!-- end -->\n";
         let (new, left) = with_tables(page, &[load()]).unwrap();
         assert_eq!(left, ["purge"]);
-        assert!(new.starts_with("a\n<!-- measured: machine -->\n\nMachine: 2 cores, X; 2 GiB"), "{new}");
+        assert!(new.starts_with("a\n<!-- measured: machine -->\nMachine: 2 cores, X; 2 GiB"), "{new}");
         assert!(new.contains("| alter | 2.50 | 2.25 |") && !new.contains("stale"), "{new}");
         assert!(new.ends_with("<!-- measured: purge -->\nkept\n<!-- end -->\n"), "{new}");
         assert_eq!(with_tables(&new, &[load()]).unwrap().0, new, "a second time changes nothing");

@@ -93,10 +93,10 @@ const fn server(name: &'static str, command: &'static str) -> Measurement {
 }
 
 impl Measurement {
-    /// The server on which `sideload` is measured.
-    pub fn sideload_server(&self) -> Option<&'static str> {
+    /// The server on which `sideload` is measured: as the command line names it, and its name.
+    pub fn sideload_server(&self) -> Option<(&'static str, &'static str)> {
         let (_, target) = self.command.split_once("lab sideload --target ")?;
-        Some(Release::of_target(target).map_or("MariaDB 10.11", Release::name))
+        Some((target, Release::of_target(target).map_or("MariaDB 10.11", Release::name)))
     }
 
     /// What Cargo is started with, so that the command writes its JSON to `file`.

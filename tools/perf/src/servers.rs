@@ -21,14 +21,13 @@ pub fn table(all: &[Measured]) -> anyhow::Result<Option<String>> {
     if !all.iter().any(|one| one.measurement.form == Form::Server) {
         return Ok(None);
     }
-    let mut commands = String::from("\n```sh no-run\n");
-    let mut rows = String::from(HEAD);
+    let (mut targets, mut rows) = (Vec::new(), String::from(HEAD));
     for one in all {
-        let Some(server) = one.measurement.sideload_server() else { continue };
-        commands += &format!("{}\n", one.measurement.command);
+        let Some((target, server)) = one.measurement.sideload_server() else { continue };
+        targets.push(format!("`{target}`"));
         rows += &of_server(server, &one.result).with_context(|| server.to_owned())?;
     }
-    Ok(Some(format!("{commands}```\n\n{rows}")))
+    Ok(Some(format!("`holdfast lab sideload --target SERVER` with {}:\n\n{rows}", targets.join(", "))))
 }
 
 /// A row for each engine or setting that was measured on the server.
@@ -72,7 +71,7 @@ mod tests {
     #[test]
     fn a_server_has_a_row_for_its_engine() {
         let table = table(&[measured("mysql97"), measured("sideload")]).unwrap().unwrap();
-        assert!(table.contains("holdfast lab sideload --target mysql97\n"), "{table}");
+        assert!(table.starts_with("`holdfast lab sideload --target SERVER` with `mysql97`, `mariadb`:\n"), "{table}");
         assert!(table.contains("| MySQL 9.7 | InnoDB | not in 60 s | 7,270 | 0 | 0.95 |\n"), "{table}");
         assert!(table.ends_with("| MariaDB 10.11 | InnoDB | not in 60 s | 7,270 | 0 | 0.95 |\n"), "{table}");
     }
