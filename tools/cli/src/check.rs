@@ -21,7 +21,8 @@ Examples:
   holdfast check data.hf --salvage rescued.hf
 
 Nothing in the database is changed. Exit code 3 if there is damage, found by the check or because the database cannot be opened.
-What cannot be opened is salvaged from the tables' files alone: the log, holdfast.meta and the catalog may be lost.")]
+A database that cannot be opened, and a table whose file has a damaged header, is salvaged from the tables' files alone: the log,
+holdfast.meta and the catalog may be lost.")]
 pub(crate) struct CheckArgs {
     /// Directory of the database
     #[arg(value_name = "DIR")]
@@ -32,7 +33,7 @@ pub(crate) struct CheckArgs {
     /// Check pages only, not every index entry against its row
     #[arg(long)]
     pages_only: bool,
-    /// Write what can be read into a new database in this directory
+    /// Write what can be read of all tables into a new database in this directory
     #[arg(long, value_name = "NEW_DIR")]
     salvage: Option<PathBuf>,
     #[command(flatten)]
@@ -55,35 +56,61 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
         progress.set_message(p.table.clone());
     });
     progress.finish_and_clear();
-    let report = report?;
     let mut shown = Shown::new(&args.dir, args.output);
-    shown.report(&report)?;
-    if let Some(target) = &args.salvage {
-        // Smaller pages would have no room for the longest keys.
-        let page_size = RawDatabase::new(db.clone()).page_size();
-        let rescued = create(target, Database::builder().page_size(page_size))?;
-        for table in db.list_tables() {
-            let saved = db.salvage_table(&table.name, &rescued).with_context(|| format!("rescue {}", table.name))?;
-            shown.saved(&table.name, &saved)?;
+    let is_clean = match report {
+        Ok(report) => {
+            shown.report(&report)?;
+            report.is_clean()
         }
-        close(rescued, target)?;
-    } else if !report.is_clean() {
+        Err(error) if args.salvage.is_some() && is_loss(&error) => {
+            shown.broken_off(&error.into())?;
+            false
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if let Some(target) = &args.salvage {
+        salvage(&db, &args.dir, target, &mut shown)?;
+    } else if !is_clean {
         eprintln!("Restore the damaged tables from a backup, or rescue what can be read: --salvage NEW_DIR");
     }
     shown.end()?;
-    Ok(Outcome::good_if(report.is_clean()))
+    Ok(Outcome::good_if(is_clean))
+}
+
+/// Saves each table of `db`, which is in `dir`.
+fn salvage(db: &Database, dir: &Path, target: &Path, shown: &mut Shown<'_>) -> Result<()> {
+    // Smaller pages would have no room for the longest keys.
+    let page_size = RawDatabase::new(db.clone()).page_size();
+    let rescued = create(target, Database::builder().page_size(page_size))?;
+    for table in db.list_tables() {
+        let saved = match db.salvage_table(&table.name, &rescued) {
+            // The file cannot be used as a table's.
+            Err(error) if is_loss(&error) => rescued.salvage_file(dir, &table.file).map_err(|_| error),
+            saved => saved.map(|report| (table.name.clone(), report)),
+        };
+        match saved {
+            Ok((name, report)) => shown.saved(&name, &report)?,
+            Err(error) if is_loss(&error) => shown.nothing_saved(&table.name, &error.into())?,
+            Err(error) => return Err(error).with_context(|| format!("rescue {}", table.name)),
+        }
+    }
+    close(rescued, target)
+}
+
+/// True if files are damaged, of another version, or not returned by the device.
+fn is_loss(error: &Error) -> bool {
+    error.is_damage() || matches!(error, Error::Incompatible(_) | Error::Io { operation: "read", .. })
 }
 
 /// True if the database cannot be opened because its files are damaged.
 fn can_be_salvaged(error: &anyhow::Error) -> bool {
-    let of_engine = error.downcast_ref::<Error>();
-    of_engine.is_some_and(|error| error.is_damage() || matches!(error, Error::Incompatible(_)))
+    error.downcast_ref::<Error>().is_some_and(is_loss)
 }
 
 /// Reports why a database cannot be opened, and salvages its files if asked to.
 fn unopened(args: &CheckArgs, error: &anyhow::Error) -> Result<Outcome> {
     let mut shown = Shown::new(&args.dir, args.output);
-    shown.unopened(error)?;
+    shown.broken_off(error)?;
     if let Some(target) = &args.salvage {
         let rescued = create(target, Database::builder())?;
         let saved = rescued.salvage_files(&args.dir).with_context(|| format!("rescue {}", args.dir.display()))?;
@@ -105,7 +132,7 @@ fn close(rescued: Database, target: &Path) -> Result<()> {
 /// Recovers and checks a backup, so that it can be opened at once.
 pub(crate) fn restore(args: &DirArgs) -> Result<Outcome> {
     let dir = &args.dir;
-    if !dir.is_dir() {
+    if dir.metadata().with_context(|| format!("restore {}", dir.display()))?.is_file() {
         bail!("{} is no directory; give the directory of a backup", dir.display());
     }
     let report = Database::restore(dir).with_context(|| format!("restore {}", dir.display()))?;
@@ -157,7 +184,8 @@ impl Shown<'_> {
         Ok(())
     }
 
-    fn unopened(&mut self, error: &anyhow::Error) -> Result<()> {
+    /// Reports the damage that is why the database is not opened, or not checked to its end.
+    fn broken_off(&mut self, error: &anyhow::Error) -> Result<()> {
         let what = output::message(error);
         match &mut self.json {
             Some(json) => {
@@ -171,20 +199,15 @@ impl Shown<'_> {
 
     fn saved(&mut self, table: &str, report: &SalvageReport) -> Result<()> {
         let SalvageReport { rows, lost_pages, lost_values, refused_rows, lost_indexes, .. } = report;
-        if let Some(json) = &mut self.json {
-            if json["salvaged"].is_null() {
-                json["salvaged"] = json!([]);
-            }
-            if let Some(salvaged) = json["salvaged"].as_array_mut() {
-                salvaged.push(json!({
-                    "table": table,
-                    "rows": rows,
-                    "lost_pages": lost_pages,
-                    "lost_values": lost_values,
-                    "refused_rows": refused_rows,
-                    "lost_indexes": lost_indexes,
-                }));
-            }
+        if self.json.is_some() {
+            self.add_salvaged(json!({
+                "table": table,
+                "rows": rows,
+                "lost_pages": lost_pages,
+                "lost_values": lost_values,
+                "refused_rows": refused_rows,
+                "lost_indexes": lost_indexes,
+            }));
             return Ok(());
         }
         say!("{table}: {rows} rows rescued, {lost_pages} pages and {lost_values} large values lost")?;
@@ -202,6 +225,23 @@ impl Shown<'_> {
             )?;
         }
         Ok(())
+    }
+
+    fn nothing_saved(&mut self, table: &str, error: &anyhow::Error) -> Result<()> {
+        let why = output::message(error);
+        if self.json.is_some() {
+            self.add_salvaged(json!({ "table": table, "rows": null, "error": why }));
+            return Ok(());
+        }
+        Ok(say!("{table}: nothing was rescued: {why}")?)
+    }
+
+    fn add_salvaged(&mut self, table: Value) {
+        let Some(json) = &mut self.json else { return };
+        match json["salvaged"].as_array_mut() {
+            Some(salvaged) => salvaged.push(table),
+            None => json["salvaged"] = json!([table]),
+        }
     }
 
     fn end(self) -> Result<()> {

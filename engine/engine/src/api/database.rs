@@ -301,7 +301,19 @@ impl Database {
     /// # Errors
     /// As there.
     pub fn salvage_files_on(&self, disk: Arc<dyn Disk>) -> Result<Vec<(String, crate::SalvageReport)>> {
-        salvage_files::salvage_files(disk, self.reference())
+        salvage_files::salvage_files(disk, None, self.reference())
+    }
+
+    /// As [`Database::salvage_files`], of the table in one file of `dir` ([`TableInfo::file`]): for
+    /// a table that [`Database::salvage_table`] refuses because the header of its file is damaged.
+    /// Its database may be open for reading ([`Database::open_read_only`]).
+    ///
+    /// # Errors
+    /// As there; [`crate::Error::DamagedFile`] if the file is missing.
+    pub fn salvage_file(&self, dir: impl AsRef<Path>, file: &str) -> Result<(String, crate::SalvageReport)> {
+        let dir = salvage_files::directory(dir.as_ref())?;
+        let saved = salvage_files::salvage_files(dir, Some(file), self.reference())?;
+        saved.into_iter().next().ok_or_else(|| crate::Error::damaged_file(file, "it is missing"))
     }
 
     /// Copies the database, as of the end of the call, into the new directory `dir`, while it is in

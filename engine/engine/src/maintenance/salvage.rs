@@ -165,14 +165,21 @@ fn is_intact(instance: &Instance, index: &Arc<TableIndex>) -> Result<bool> {
     let access = instance.pool().access(AccessKind::Maintenance);
     for _ in 0..LOOKS {
         let mut is_sound = true;
-        check_trees(&instance.txns, std::slice::from_ref(index))(&access, &mut PageSet::new(), &mut |_| {
-            is_sound = false
-        })?;
-        if is_sound {
-            return Ok(true);
+        let mut check = check_trees(&instance.txns, std::slice::from_ref(index));
+        match check(&access, &mut PageSet::new(), &mut |_| is_sound = false) {
+            Err(error) if is_loss(&error) => return Ok(false),
+            Err(error) => return Err(error),
+            Ok(_) if is_sound => return Ok(true),
+            Ok(_) => {}
         }
     }
     Ok(false)
+}
+
+/// True if the error says that stored bytes are lost: they are not what was written, or the device
+/// does not return them.
+pub(crate) fn is_loss(error: &Error) -> bool {
+    error.is_damage() || matches!(error, Error::Io { operation: "read", .. })
 }
 
 /// Appends the rows of a page, if it is a leaf of rows.
@@ -193,7 +200,7 @@ fn read_page(
     }
     let page = match instance.pool().fix_shared(space.space(), no, &access) {
         Ok(page) => page.to_vec(),
-        Err(error) if error.is_damage() => {
+        Err(error) if is_loss(&error) => {
             report.lost_pages += 1;
             return Ok(());
         }

@@ -36,7 +36,7 @@ use crate::instance::environment::{Environment, SYSTEM};
 use crate::instance::meta::Meta;
 use crate::instance::overlay::OverlayDisk;
 use crate::instance::settings::Builder;
-use crate::maintenance::salvage::{BATCH, BATCH_ROWS, Row, SalvageReport, fit, leaf_rows, write};
+use crate::maintenance::salvage::{BATCH, BATCH_ROWS, Row, SalvageReport, fit, is_loss, leaf_rows, write};
 use crate::rows::definition::IndexSpec;
 use crate::rows::types::Value;
 use crate::schema::catalog::{self, CATALOG, TableRecord};
@@ -53,9 +53,11 @@ pub(crate) fn directory(dir: &Path) -> Result<Arc<dyn Disk>> {
     Ok(Arc::new(FileDisk::open(dir, Builder::default().flush_method)?))
 }
 
-/// Saves the tables whose files are on `below`; a report for each, by name.
+/// Saves the tables whose files are on `below`, or the one in the file `only`; a report for each,
+/// by name.
 pub(crate) fn salvage_files(
     below: Arc<dyn Disk>,
+    only: Option<&str>,
     target: &Local<Arc<Instance>>,
 ) -> Result<Vec<(String, SalvageReport)>> {
     let settings = Builder::default();
@@ -72,6 +74,12 @@ pub(crate) fn salvage_files(
     let page_size = page_size_of(disk, &files)?;
     let page_size =
         page_size.ok_or_else(|| Error::damaged_file(disk.location(), "none of its files has a sound page"))?;
+    if let Some(only) = only {
+        files.retain(|(_, name)| name == only);
+        if files.is_empty() {
+            return Err(Error::damaged_file(only, "it is missing"));
+        }
+    }
     let config = WalConfig { page_size: page_size as u32, capacity_bytes: LOG_CAPACITY_MIN, ..WalConfig::default() };
     // Nothing is logged, but pages are read through a pool, which has a log.
     let wal = Wal::create(Arc::new(MemoryDisk::new()), [0; 16], config, Arc::clone(&environment.metrics))?;
@@ -93,7 +101,10 @@ fn page_size_of(disk: &dyn Disk, files: &[(SpaceId, String)]) -> Result<Option<u
     for (id, name) in files {
         let file = disk.open(name, OpenOptions::new(FileKind::Data).read_only(true))?;
         let mut bytes = AlignedBuf::zeroed(file.len()?.min(LOOKED_AT) as usize);
-        file.read_at(0, &mut bytes)?;
+        match file.read_at(0, &mut bytes) {
+            Err(error) if is_loss(&error) => continue,
+            read => read?,
+        }
         if let Some(header) = SpaceHeader::decode(&bytes[..bytes.len().min(PAGE_SIZE_MAX)])
             && is_page_size(header.page_size as usize)
         {
@@ -191,7 +202,7 @@ impl Salvage<'_> {
         for no in (0..u32::try_from(pages).unwrap_or(u32::MAX)).map(PageNo) {
             let header = match self.store.pool().fix_shared(space.space(), no, &access) {
                 Ok(page) => page::PageHeader::decode(&page),
-                Err(error) if error.is_damage() => {
+                Err(error) if is_loss(&error) => {
                     lost += 1;
                     continue;
                 }

@@ -1,0 +1,75 @@
+//! `check --salvage` of a database that opens saves each table, whatever became of the others. Of a
+//! table whose header is damaged it saves the rows from the pages of its file, and it names a table
+//! of which it saves nothing.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use holdfast::{Database, TableDefinition};
+
+const NAMES: [&str; 3] = ["first", "second", "third"];
+const COUNT: u64 = 500;
+
+fn definition(name: &str) -> TableDefinition<u64, &'static str> {
+    TableDefinition::named(name)
+}
+
+/// A closed database with three tables, and the path of the file of `lost`.
+fn database(dir: &Path, lost: &str) -> (PathBuf, PathBuf) {
+    let data = dir.join("data.hf");
+    let db = Database::builder().page_size(4096).create(&data).unwrap();
+    for name in NAMES {
+        db.transact(|txn| (0..COUNT).try_for_each(|n| txn.open_table(&definition(name))?.insert(n, "value"))).unwrap();
+    }
+    let file = db.list_tables().into_iter().find(|table| table.name == lost).unwrap().file;
+    db.close().unwrap();
+    (data.clone(), data.join(file))
+}
+
+fn salvage(data: &Path, target: &Path, more: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    command.arg("check").arg(data).arg("--salvage").arg(target).args(more).output().unwrap()
+}
+
+fn rows(db: &Database, name: &str) -> usize {
+    db.begin_read().unwrap().open_table(&definition(name)).unwrap().iter().unwrap().map(Result::unwrap).count()
+}
+
+#[test]
+fn the_file_of_a_table_is_missing() {
+    for lost in NAMES {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, file) = database(dir.path(), lost);
+        fs::remove_file(&file).unwrap();
+        let target = dir.path().join("rescued.hf");
+        let out = salvage(&data, &target, &[]);
+        let shown = String::from_utf8_lossy(&out.stdout).into_owned();
+        assert_eq!(out.status.code(), Some(3), "{shown}{}", String::from_utf8_lossy(&out.stderr));
+        assert!(shown.contains(&format!("{lost}: nothing was rescued")), "{shown}");
+        let rescued = Database::open(&target).unwrap();
+        let names: Vec<String> = rescued.list_tables().into_iter().map(|table| table.name).collect();
+        let others: Vec<&str> = NAMES.into_iter().filter(|name| *name != lost).collect();
+        assert_eq!(names, others);
+        assert!(others.iter().all(|name| rows(&rescued, name) as u64 == COUNT));
+    }
+}
+
+#[test]
+fn the_header_of_a_table_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = database(dir.path(), "second");
+    let mut bytes = fs::read(&file).unwrap();
+    bytes[..4096].fill(0xee);
+    fs::write(&file, bytes).unwrap();
+    let target = dir.path().join("rescued.hf");
+    let out = salvage(&data, &target, &["--json"]);
+    assert_eq!(out.status.code(), Some(3), "{}", String::from_utf8_lossy(&out.stderr));
+    let shown: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let salvaged = shown["salvaged"].as_array().unwrap();
+    let found: Vec<_> =
+        salvaged.iter().map(|table| (table["table"].as_str().unwrap(), table["rows"].as_u64())).collect();
+    assert_eq!(found, NAMES.map(|name| (name, Some(COUNT))), "{shown:#}");
+    let rescued = Database::open(&target).unwrap();
+    assert!(NAMES.iter().all(|name| rows(&rescued, name) as u64 == COUNT));
+}
