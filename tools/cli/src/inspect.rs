@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use holdfast::Error;
 use holdfast_base::codec::Reader;
 use holdfast_base::limits::{PAGE_SIZE_MAX, is_page_size};
 use holdfast_base::page::{self, PageHeader, PageType};
@@ -72,7 +73,7 @@ fn space_header(file: &dyn File) -> Result<SpaceHeader> {
     file.read_at(0, &mut head)?;
     match SpaceHeader::decode(&head) {
         Some(header) if is_page_size(header.page_size as usize) => Ok(header),
-        _ => bail!("{} is no file of pages, or its page 0 is damaged", file.name()),
+        _ => Err(Error::damaged_file(file.name(), "page 0 is no header of a file of pages").into()),
     }
 }
 

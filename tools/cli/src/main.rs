@@ -8,6 +8,8 @@
 //! - 3: the command succeeded and reports a problem: a claim of an experiment cannot be told here,
 //!   files are damaged (whichever command finds that), or a copy lacks a table.
 //! - 4: a claim of an experiment fails.
+//!
+//! `slow-disk` ends with the code of the program that it runs.
 
 #![forbid(unsafe_code)]
 
@@ -46,7 +48,8 @@ Exit codes:
   2  wrong arguments
   3  a claim of an experiment cannot be told on this machine now (with --check), files are damaged,
      or a copy lacks a table
-  4  a claim of an experiment fails (with --check)";
+  4  a claim of an experiment fails (with --check)
+slow-disk ends with the exit code of the program that it runs.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -81,6 +84,8 @@ enum Outcome {
     Bad,
     /// A claim of an experiment fails.
     Fails,
+    /// A program that the command has run ended with this code.
+    Program(u8),
 }
 
 impl From<Answer> for Outcome {
@@ -109,7 +114,7 @@ fn run(command: Command) -> anyhow::Result<Outcome> {
         Command::Restore(args) => check::restore(&args),
         Command::Compact(args) => database::compact(&args),
         Command::DumpPage(args) => inspect::page(&args),
-        Command::SlowDisk(args) => slow_disk::run(&args).map(Outcome::good_if),
+        Command::SlowDisk(args) => slow_disk::run(&args).map(Outcome::Program),
         Command::DumpLog(args) => inspect::log(&args),
     }
 }
@@ -119,6 +124,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Bad) => ExitCode::from(3),
         Ok(Outcome::Fails) => ExitCode::from(4),
+        Ok(Outcome::Program(code)) => ExitCode::from(code),
         Err(error) if is_reader_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("holdfast: {}", output::message(&error));

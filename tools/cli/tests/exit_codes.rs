@@ -61,3 +61,90 @@ fn what_an_experiment_does_not_take_is_said_before_anything_runs() {
         assert_eq!(holdfast(&args).status.code(), Some(2), "{args:?}");
     }
 }
+
+#[test]
+fn slow_disk_ends_as_its_program_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path().to_str().unwrap();
+    let run = |script: &str| holdfast(&["slow-disk", "--dir", dir, "--", "sh", "-c", script]);
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -TERM $$", 128 + 15)] {
+        let out = run(script);
+        if text(&out.stderr).contains("does not let a program be supervised") {
+            return;
+        }
+        assert_eq!(out.status.code(), Some(code), "{script}: {}", text(&out.stderr));
+    }
+    let file = std::path::Path::new(dir).join("file");
+    std::fs::write(&file, "").unwrap();
+    let out = holdfast(&["slow-disk", "--dir", file.to_str().unwrap(), "--", "true"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("is no folder"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn damage_found_in_a_single_file_is_3() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = dir.path().to_str().unwrap();
+    std::fs::write(dir.path().join("t16.hf"), vec![0xee; 16384]).unwrap();
+    let out = holdfast(&["dump-page", name, "t16.hf", "0"]);
+    assert_eq!(out.status.code(), Some(3), "{}", text(&out.stderr));
+    assert!(text(&out.stderr).contains("t16.hf is damaged"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_directory_that_cannot_be_looked_at_is_not_called_no_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let circle = dir.path().join("circle");
+    std::os::unix::fs::symlink("circle", &circle).unwrap();
+    for command in ["check", "stat", "compact", "restore"] {
+        let out = holdfast(&[command, circle.to_str().unwrap()]);
+        let message = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(1), "{command}: {message}");
+        assert!(message.contains("symbolic links"), "{command}: {message}");
+    }
+}
+
+#[test]
+fn sizes_out_of_range_are_refused_before_anything_runs() {
+    for args in [
+        &["lab", "sideload", "--speed", "1e-300"][..],
+        &["lab", "sideload", "--scale", "1e-300"],
+        &["lab", "sideload", "--scale", "1e300"],
+        &["lab", "sideload", "--rate", "1e-300"],
+        &["lab", "sideload", "--dump-rate", "1e-300"],
+        &["slow-disk", "--dir", ".", "--seek-us", "18446744073709551615", "--", "true"],
+    ] {
+        let out = holdfast(args);
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {}", text(&out.stderr));
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_said_before_an_experiment_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (name, missing) = (dir.path().to_str().unwrap(), dir.path().join("missing/file"));
+    for option in ["--json", "--report"] {
+        for file in [&missing, dir.path()] {
+            let more = if option == "--json" { &["--no-report"][..] } else { &[] };
+            let file = file.to_str().unwrap();
+            let out = holdfast(&[&["lab", "purge", "--quick", "--dir", name, option, file], more].concat());
+            let message = text(&out.stderr);
+            assert_eq!(out.status.code(), Some(1), "{option} {file}: {message}");
+            assert!(message.starts_with(&format!("holdfast: write {file}")), "{option} {file}: {message}");
+        }
+    }
+}
+
+#[test]
+fn a_trace_that_could_not_be_read_is_not_written() {
+    for args in [
+        &["loop", "--pages", "0", "-"][..],
+        &["loop", "--pages", "4294967295", "--laps", "4294967295", "-"],
+        &["oltp-dump", "--warm-up", "18446744073709551615", "-"],
+        &["oltp-dump", "--warm-up", "0", "--touches", "0", "-"],
+    ] {
+        let out = holdfast(&[&["sim", "generate"], args].concat());
+        assert_eq!(out.status.code(), Some(1), "{args:?}");
+        assert!(out.stdout.is_empty() && text(&out.stderr).contains("a trace has 1 to"), "{args:?}");
+    }
+}

@@ -5,6 +5,7 @@
 //! alone. Nothing is written to, or removed, that does not say that it belongs to this database
 //! (see [`start`] and [`data_file`]).
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -43,7 +44,7 @@ fn existing_disk(settings: &Builder, path: &Path) -> Result<Arc<dyn Disk>> {
     let none = || Error::NotADatabase(path.display().to_string());
     let disk: Arc<dyn Disk> = match &settings.disk {
         Some(disk) => Arc::clone(disk),
-        None if !path.is_dir() => return Err(none()),
+        None if !is_directory(path)? => return Err(none()),
         None => Arc::new(FileDisk::open(path, settings.flush_method)?),
     };
     if disk.exists(META)? {
@@ -51,6 +52,18 @@ fn existing_disk(settings: &Builder, path: &Path) -> Result<Arc<dyn Disk>> {
     }
     creation::refuse_remains(&*disk)?;
     Err(none())
+}
+
+/// True if `path` is a directory, false if it is another kind of file or does not exist.
+///
+/// # Errors
+/// Why the system does not tell, such as a directory above it without the right to search it.
+fn is_directory(path: &Path) -> Result<bool> {
+    match std::fs::metadata(path) {
+        Ok(found) => Ok(found.is_dir()),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(Error::io("open", path.display(), error)),
+    }
 }
 
 fn open_on(environment: Environment) -> Result<Arc<Instance>> {
