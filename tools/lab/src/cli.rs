@@ -90,6 +90,8 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
     let common = &args.experiment.common()?;
     let baseline = common.baseline.as_deref().map(Baseline::read).transpose()?;
     std::fs::create_dir_all(&common.dir).with_context(|| format!("create the directory {}", common.dir.display()))?;
+    let report = common.report.as_ref().filter(|_| !common.no_report);
+    common.json.iter().filter(|path| path.as_os_str() != "-").chain(report).try_for_each(|path| try_to_write(path))?;
     let mut progress = Progress::new();
     let result = match args.experiment.one {
         None => all(common, &mut progress).map(|(documents, text)| (Written::All(documents), text)),
@@ -107,6 +109,21 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
     output(&written, &text, common)?;
     let worst = written.documents().iter().map(Document::answer).max();
     Ok(worst.filter(|_| common.check).unwrap_or(Answer::Holds))
+}
+
+/// Fails if the file cannot be written. An experiment may take hours before it is.
+fn try_to_write(path: &Path) -> Result<()> {
+    let is_new = match path.metadata() {
+        // What is no file, such as a pipe, is opened once.
+        Ok(found) if !found.is_file() && !found.is_dir() => return Ok(()),
+        found => found.is_err(),
+    };
+    let written = std::fs::File::options().append(true).create(true).open(path);
+    written.with_context(|| format!("write {}", path.display()))?;
+    if is_new {
+        std::fs::remove_file(path).with_context(|| format!("remove {}", path.display()))?;
+    }
+    Ok(())
 }
 
 /// Runs one experiment, and judges its claims.

@@ -19,6 +19,8 @@ const FANOUT: u32 = 500;
 const INNER: u64 = 1;
 const LEAVES: u64 = 1 << 20;
 const DUMPED: u64 = 1 << 32;
+/// The most touches of a trace, the dump's left out.
+const TOUCHES_MAX: u64 = 1 << 32;
 /// One lookup in this many comes back to its leaf.
 const COME_BACK: u64 = 5;
 
@@ -81,11 +83,16 @@ pub enum Kind {
 /// Generates a trace. The same parameters give the same trace on every machine.
 ///
 /// # Errors
-/// [`Error::InvalidArgument`] if a size is 0 or the exponent is not a finite number from 0 up.
+/// [`Error::InvalidArgument`] if a size is 0, the exponent is not a finite number from 0 up, or
+/// there are more than 2^32 touches.
 pub fn generate(name: &str, kind: &Kind) -> Result<Trace> {
     match kind {
-        Kind::OltpDump(o) => Generator::new(name, o)?.run(),
+        Kind::OltpDump(o) => {
+            check_length(o.warm_up.saturating_add(o.touches))?;
+            Generator::new(name, o)?.run()
+        }
         &Kind::Loop { pages, laps } => {
+            check_length(u64::from(pages) * u64::from(laps))?;
             let mut builder = Builder::new(name);
             for _ in 0..laps {
                 (0..u64::from(pages)).try_for_each(|page| builder.push(page, Request::PLAIN))?;
@@ -93,6 +100,14 @@ pub fn generate(name: &str, kind: &Kind) -> Result<Trace> {
             Ok(builder.finish())
         }
     }
+}
+
+/// Refuses a trace that nothing can read, and one that no memory holds.
+fn check_length(touches: u64) -> Result<()> {
+    if (1..=TOUCHES_MAX).contains(&touches) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a trace has 1 to {TOUCHES_MAX} touches, warm-up included; asked for are {touches}")))
 }
 
 struct Generator<'a> {

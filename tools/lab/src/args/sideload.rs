@@ -1,5 +1,6 @@
 //! The arguments of `sideload`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -23,20 +24,21 @@ pub struct SideloadArgs {
     /// The arguments of all experiments.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// Divide tables and pool by S [default: 20, with --quick 30, with --full 1]
-    #[arg(long, value_name = "S", value_parser = above_zero)]
+    /// Divide tables and pool by S, 0.005 to 100 [default: 20, with --quick 36, with --full 1; on
+    /// servers 4, 16 and 1]
+    #[arg(long, value_name = "S", value_parser = |text: &str| between(text, 0.005..=100.0))]
     pub scale: Option<f64>,
-    /// Make disk, request rate and dump D times as fast [default: 5, with --quick 6, with --full 1]
-    #[arg(long, value_name = "D", value_parser = above_zero)]
+    /// Make disk, request rate and dump D times as fast, 0.1 to 100 [default: 5, with --full 1]
+    #[arg(long, value_name = "D", value_parser = |text: &str| between(text, 0.1..=100.0))]
     pub speed: Option<f64>,
     /// OLTP sessions
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
     /// Transactions per second of the runs at a fixed rate [default: 300 x D, as published]
-    #[arg(long, value_name = "TPS", value_parser = above_zero)]
+    #[arg(long, value_name = "TPS", value_parser = |text: &str| between(text, 0.01..=1e9))]
     pub rate: Option<f64>,
     /// Rows per second that the dump's client takes; 0: no limit [default: the published pace x D]
-    #[arg(long, value_name = "ROWS", value_parser = zero_or_above)]
+    #[arg(long, value_name = "ROWS", value_parser = zero_or_pace)]
     pub dump_rate: Option<f64>,
     /// With --target mariadb: the engines [default: all, with --quick innodb,holdfast]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
@@ -46,18 +48,13 @@ pub struct SideloadArgs {
     pub rand_type: Kind,
 }
 
-fn above_zero(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(v) if v > 0.0 && v.is_finite() => Ok(v),
-        _ => Err("give a number above 0".to_owned()),
-    }
+fn between(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("give a number from {} to {}", range.start(), range.end()))
 }
 
-fn zero_or_above(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(v) if v >= 0.0 && v.is_finite() => Ok(v),
-        _ => Err("give a number, 0 or above".to_owned()),
-    }
+fn zero_or_pace(text: &str) -> Result<f64, String> {
+    if text.parse() == Ok(0.0) { Ok(0.0) } else { between(text, 1.0..=1e9) }
 }
 
 impl SideloadArgs {
@@ -163,4 +160,39 @@ impl SideloadArgs {
 /// shrinks with the size.
 fn scale_time(ms: f64, size: f64) -> u32 {
     (ms / size).round().max(1.0) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: SideloadArgs,
+    }
+
+    fn parsed(words: &[&str]) -> SideloadArgs {
+        Line::parse_from([&["sideload"], words].concat()).args
+    }
+
+    #[test]
+    fn the_help_has_the_default_sizes() {
+        let help = Line::command().render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        let all: Vec<&[&str]> = vec![&[], &["--quick"], &["--full"]];
+        let of = |size: &dyn Fn(&SideloadArgs) -> f64| all.iter().map(|words| size(&parsed(words))).collect::<Vec<_>>();
+        let embedded = of(&|args| 1_100_000.0 / f64::from(args.options().scale.hot_rows()));
+        let [usual, quick, full] = [0, 1, 2].map(|n: usize| embedded[n].round());
+        let servers = of(&SideloadArgs::server_size);
+        let said = format!(
+            "[default: {usual}, with --quick {quick}, with --full {full}; on servers {}, {} and {}]",
+            servers[0], servers[1], servers[2]
+        );
+        assert!(help.contains(&said), "{said} is not in {help}");
+        let speeds = of(&|args| args.options().scale.rate() / 300.0);
+        assert_eq!(speeds[0], speeds[1]);
+        assert!(help.contains(&format!("[default: {}, with --full {}]", speeds[0], speeds[2])), "{speeds:?} in {help}");
+    }
 }
