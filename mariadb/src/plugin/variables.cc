@@ -204,7 +204,14 @@ struct st_mysql_sys_var *system_variables[]= {
 
 const char *data_dir()
 {
-  return data_home_dir;
+  static const std::string dir= []
+  {
+    std::string given= data_home_dir;
+    while (given.size() > 1 && given.back() == '/')
+      given.pop_back();
+    return given;
+  }();
+  return dir.c_str();
 }
 
 bool check_settings()

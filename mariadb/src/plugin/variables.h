@@ -15,7 +15,8 @@ namespace holdfast {
 
 extern struct st_mysql_sys_var *system_variables[];
 
-/* Where the database is, relative to the server's data. */
+/* Where the database is, relative to the server's data; without a slash at the end, so that it ends with the name of
+   the folder. */
 const char *data_dir();
 
 /* Before the database is opened: whether the settings are impossible together; the error log says why. */

@@ -16,6 +16,8 @@ use holdfast_server::Cache;
 use holdfast_server::Server;
 
 const PORT: u16 = 13319;
+/// The folder of the database, with a slash at the end.
+const FOLDER: &str = "--holdfast-data-home-dir=shelf/";
 
 const SCHEMA: &str = "
     CREATE DATABASE shop; CREATE DATABASE `odd-name`; USE shop;
@@ -51,12 +53,14 @@ const COUNTS: &str = "SELECT (SELECT COUNT(*) FROM shop.orders), (SELECT COUNT(*
 pub fn run(cache: &Cache) -> anyhow::Result<()> {
     let server = Server::new(cache, "backup/server").bound_to_us();
     // Pages are evicted and the log goes round while the copy is made.
-    let options = ["--holdfast-buffer-pool-size=5M", "--holdfast-log-file-size=8M"].map(str::to_string);
+    let options = [FOLDER, "--holdfast-buffer-pool-size=5M", "--holdfast-log-file-size=8M"].map(str::to_string);
     server.up(PORT, true, &options)?;
     let copy = cache.path("backup/copy");
     if copy.exists() {
         fs::remove_dir_all(&copy)?;
     }
+    let listed = server.query("SHOW DATABASES")?;
+    ensure!(!listed.contains("shelf"), "the folder of the database is listed as a schema");
     server.query(SCHEMA)?;
     let made = server.client_command().args(["--delimiter=//", "-e", TRADE]).status()?;
     ensure!(made.success(), "the procedure could not be created");
@@ -71,12 +75,14 @@ pub fn run(cache: &Cache) -> anyhow::Result<()> {
     server.down()?;
     ensure!(last > before, "nothing was committed while the backup ran: it proves nothing");
     ensure!(!copy.join("shop/elsewhere.frm").exists(), "the backup has a table of another engine");
+    ensure!(copy.join("shelf/holdfast.meta").exists(), "the copy of the database has not the name of its folder");
 
     let restored = Server::new(cache, "backup/restored").bound_to_us();
-    restored.up(PORT, true, &[])?;
+    let options = [FOLDER.to_owned()];
+    restored.up(PORT, true, &options)?;
     restored.down()?;
     restored.put_into_data(&copy)?;
-    restored.up(PORT, false, &[])?;
+    restored.up(PORT, false, &options)?;
     let result = compare(&restored, before, last, &still);
     if result.is_err() {
         println!("log of the server:\n{}", restored.log_tail());
