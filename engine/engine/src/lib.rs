@@ -34,9 +34,64 @@
 //! }
 //! ```
 //!
+//! # A secondary index
+//!
+//! ```
+//! use holdfast::{Database, Error, IndexDefinition, Result, TableDefinition};
+//!
+//! /// Name and city by number, with an index on the city.
+//! const BY_CITY: IndexDefinition<u64, (&str, &str), &str> =
+//!     IndexDefinition::new("by_city", |_number: &u64, (_name, city): &(String, String), keys| {
+//!         keys.push(city)
+//!     });
+//!
+//! fn people() -> TableDefinition<u64, (&'static str, &'static str)> {
+//!     TableDefinition::new("people").index(&BY_CITY)
+//! }
+//!
+//! # fn main() -> Result<()> {
+//! # let db = Database::in_memory()?;
+//! db.transact(|txn| {
+//!     let people = txn.open_table(&people())?;
+//!     people.insert(1, ("Ada", "London"))?;
+//!     people.insert(2, ("Grace", "New York"))?;
+//!     // A statement that fails has no effect, and the transaction goes on.
+//!     let again = people.insert(1, ("Alan", "London"));
+//!     assert!(matches!(again, Err(Error::DuplicateKey)));
+//!     Ok(())
+//! })?;
+//!
+//! let txn = db.begin_read()?;
+//! let by_city = txn.open_table(&people())?.index(&BY_CITY)?;
+//! for row in by_city.range("London"..="London")? {
+//!     let (city, number, (name, _)) = row?;
+//!     assert_eq!((city.as_str(), number, name.as_str()), ("London", 1, "Ada"));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Errors
+//!
+//! [`Error`] says what has happened and where, and each variant what to do. They leave the
+//! transaction in different states:
+//!
+//! | error | transaction | program |
+//! |---|---|---|
+//! | `Conflict`, `Deadlock` | rolled back | repeats it; [`Database::transact`] does |
+//! | `DuplicateKey`, `KeyTooLong`, `ValueTooLong`, `LockTimeout`, `WouldBlock`, `LimitReached`, `DiskFull` | goes on without the statement | goes on, or rolls back |
+//! | `SnapshotTooOld` | can read no more of that snapshot | begins a new one |
+//! | `HalfUndone` | can only be rolled back | rolls it back |
+//! | `DamagedPage`, `DamagedFile` | cannot use that table | restores a backup, or salvages |
+//! | `Poisoned`, `Closed` | over | closes the database, and opens it again |
+//!
+//! The documentation of a call lists the errors that are its own. `Poisoned`, `Closed`, `Io`,
+//! `DamagedPage` and `DamagedFile` can come from every call that returns a `Result`.
+//!
 //! # What there is
 //!
-//! * [`Database`]: a directory, opened by one process at a time; [`Builder`] for its settings.
+//! * [`Database`]: a directory, opened by one process at a time, or by several that only read;
+//!   [`Builder`] for its settings.
 //! * [`ReadTransaction`], a snapshot, and [`WriteTransaction`], of which many run at once: row
 //!   locks, isolation levels ([`Isolation`]), deadlock detection, savepoints, statements that fail
 //!   as a whole.
@@ -101,8 +156,8 @@
 //!
 //! # What it is not
 //!
-//! It is no SQL database, no server, and not spread over machines. It is not for two processes at a
-//! time. It is no log-structured store: bulk inserts in random order cost page reads and writes. It
+//! It is no SQL database, no server, and not spread over machines. Two processes at a time share a
+//! database only to read it. It is no log-structured store: bulk inserts in random order cost page reads and writes. It
 //! keeps no data out of the cache's reach, so a handful of keys is better off in a file of its own.
 //! Linux first; it is built to be ported.
 #![forbid(unsafe_code)]
