@@ -79,7 +79,8 @@
 //! | error | transaction | program |
 //! |---|---|---|
 //! | `Conflict`, `Deadlock` | rolled back | repeats it; [`Database::transact`] does |
-//! | `DuplicateKey`, `KeyTooLong`, `ValueTooLong`, `LockTimeout`, `WouldBlock`, `LimitReached`, `DiskFull` | goes on without the statement | goes on, or rolls back |
+//! | `DuplicateKey`, `KeyTooLong`, `ValueTooLong` | goes on without the statement | decides |
+//! | `LockTimeout`, `WouldBlock`, `LimitReached`, `DiskFull` | the same | decides |
 //! | `SnapshotTooOld` | can read no more of that snapshot | begins a new one |
 //! | `HalfUndone` | can only be rolled back | rolls it back |
 //! | `DamagedPage`, `DamagedFile` | cannot use that table | restores a backup, or salvages |
@@ -157,9 +158,9 @@
 //! # What it is not
 //!
 //! It is no SQL database, no server, and not spread over machines. Two processes at a time share a
-//! database only to read it. It is no log-structured store: bulk inserts in random order cost page reads and writes. It
-//! keeps no data out of the cache's reach, so a handful of keys is better off in a file of its own.
-//! Linux first; it is built to be ported.
+//! database only to read it. It is no log-structured store: bulk inserts in random order cost page
+//! reads and writes. It keeps no data out of the cache's reach, so a handful of keys is better off
+//! in a file of its own. Linux first; it is built to be ported.
 #![forbid(unsafe_code)]
 
 mod api;

@@ -14,9 +14,9 @@ impl Builder {
     /// Creates a database in the directory `path`, which is created if need be.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`] if there is one; [`Error::DamagedFile`] if the directory holds files
-    /// of a database without its `holdfast.meta`; [`Error::InvalidArgument`] if it holds other
-    /// files, or for a setting out of range; [`Error::AlreadyOpen`], [`Error::Io`],
+    /// [`Error::AlreadyExists`] if there is one; [`Error::DamagedFile`] if the directory holds
+    /// files of a database without its `holdfast.meta`; [`Error::InvalidArgument`] if it holds
+    /// other files, or for a setting out of range; [`Error::AlreadyOpen`], [`Error::Io`],
     /// [`Error::DiskFull`].
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Database> {
         creation::create(self, path.as_ref()).map(Database::new)
