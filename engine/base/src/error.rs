@@ -31,7 +31,8 @@ pub enum Error {
     /// A page on disk differs from what was written. Its table is unusable; other tables are not
     /// affected.
     #[error(
-        "{page} is damaged: {what}; restore it from a backup, or rescue what can be read with `holdfast check --salvage`"
+        "page {} of {} is damaged: {what}; restore it from a backup, or rescue what can be read with `holdfast check --salvage`",
+        .page.no, .page.space.file_name()
     )]
     DamagedPage {
         /// The page.
@@ -191,5 +192,14 @@ mod tests {
         assert!(matches!(full, Error::DiskFull(_)));
         let other = Error::io("write", "t.hf", io::Error::other("EIO"));
         assert_eq!(other.to_string(), "write t.hf: EIO");
+    }
+
+    #[test]
+    fn a_damaged_page_is_named_with_its_file() {
+        for (space, file) in [(0, "system.hf"), (1, "undo.hf"), (16, "t16.hf")] {
+            let page = PageId::new(crate::SpaceId(space), crate::PageNo(3));
+            let message = Error::damaged_page(page, "its checksum does not match").to_string();
+            assert!(message.starts_with(&format!("page 3 of {file} is damaged: its checksum")), "{message}");
+        }
     }
 }

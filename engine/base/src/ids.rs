@@ -53,6 +53,19 @@ id! {
     CommitNo(u64), "commit "
 }
 
+impl SpaceId {
+    /// Returns the name of a space's file in the database directory: catalog and version tree, undo
+    /// logs, a table.
+    #[must_use]
+    pub fn file_name(self) -> String {
+        match self.0 {
+            0 => "system.hf".into(),
+            1 => "undo.hf".into(),
+            table => format!("t{table}.hf"),
+        }
+    }
+}
+
 impl Lsn {
     /// Greater than every LSN that can occur.
     pub const MAX: Lsn = Lsn(u64::MAX);

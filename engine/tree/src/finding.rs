@@ -40,7 +40,7 @@ impl PageFinding {
 
 impl fmt::Display for PageFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "page {}: {}", self.page, self.what)
+        write!(f, "page {} of {}: {}", self.page.no, self.page.space.file_name(), self.what)
     }
 }
 

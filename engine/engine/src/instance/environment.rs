@@ -78,3 +78,15 @@ impl Environment {
         Ok(Store::new(pool, Arc::clone(wal), Arc::clone(&self.metrics)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_files_of_spaces() {
+        for (space, name) in [SYSTEM, UNDO] {
+            assert_eq!(space.file_name(), name);
+        }
+    }
+}

@@ -16,7 +16,7 @@ use crate::{Error, Result};
 
 /// The file of a table's space.
 pub(crate) fn file_name(space: SpaceId) -> String {
-    format!("t{}.hf", space.0)
+    space.file_name()
 }
 
 /// The space in a file's name, or `None` if it is no table's.

@@ -100,11 +100,7 @@ fn open_on(environment: Environment) -> Result<Arc<Instance>> {
 /// The file of a space, whose pages may be torn, or `None` if there is none, or another database's
 /// in its place.
 fn data_file(disk: &dyn Disk, meta: &Meta, id: SpaceId) -> Result<Option<Arc<dyn File>>> {
-    let name = match id {
-        id if id == SYSTEM.0 => SYSTEM.1.to_string(),
-        id if id == UNDO.0 => UNDO.1.to_string(),
-        id => file_name(id),
-    };
+    let name = id.file_name();
     if !disk.exists(&name)? {
         return Ok(None);
     }
