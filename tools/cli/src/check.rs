@@ -1,8 +1,9 @@
 //! `check` and `restore`: verify a database, and salvage what can be read of a damaged one.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use holdfast::raw::RawDatabase;
 use holdfast::{Builder, Database, Error, SalvageReport, VerifyOptions, VerifyReport};
@@ -42,6 +43,7 @@ pub(crate) struct CheckArgs {
 
 /// Checks a database and, if asked to, salvages what can be read.
 pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
+    args.salvage.iter().try_for_each(|target| ensure_empty(target))?;
     let db = match open_read_only(&args.dir) {
         Err(error) if can_be_salvaged(&error) => return unopened(args, &error),
         opened => opened?,
@@ -75,6 +77,17 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     }
     shown.end()?;
     Ok(Outcome::good_if(is_clean))
+}
+
+/// Refuses a directory that takes no new database, before the check takes its time.
+fn ensure_empty(target: &Path) -> Result<()> {
+    let is_empty = match std::fs::read_dir(target) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == ErrorKind::NotFound => true,
+        Err(error) => return Err(error).with_context(|| format!("create {}", target.display())),
+    };
+    ensure!(is_empty, "{} is not empty; --salvage takes a new or an empty directory", target.display());
+    Ok(())
 }
 
 /// Saves each table of `db`, which is in `dir`.

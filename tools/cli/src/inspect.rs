@@ -9,12 +9,12 @@ use holdfast::Error;
 use holdfast_base::codec::Reader;
 use holdfast_base::limits::{PAGE_SIZE_MAX, is_page_size};
 use holdfast_base::page::{self, PageHeader, PageType};
-use holdfast_base::{PageId, PageNo};
+use holdfast_base::{PageId, PageNo, SpaceId};
 use holdfast_io::{Disk, File, FileDisk, FileKind, FlushMethod, OpenOptions};
 use holdfast_tree::node::NodeRef;
 use holdfast_tree::op::PageOp;
 use holdfast_tree::space::SpaceHeader;
-use holdfast_wal::LogReader;
+use holdfast_wal::{EndReason, LogReader};
 
 use crate::Outcome;
 use crate::output::say;
@@ -73,8 +73,18 @@ fn space_header(file: &dyn File) -> Result<SpaceHeader> {
     file.read_at(0, &mut head)?;
     match SpaceHeader::decode(&head) {
         Some(header) if is_page_size(header.page_size as usize) => Ok(header),
-        _ => Err(Error::damaged_file(file.name(), "page 0 is no header of a file of pages").into()),
+        _ if is_of_pages(file.name()) => {
+            Err(Error::damaged_file(file.name(), "page 0 is no header of a file of pages").into())
+        }
+        _ => bail!("{} is no file of pages", file.name()),
     }
+}
+
+/// True if `name` is that of a file of pages in a database.
+fn is_of_pages(name: &str) -> bool {
+    let number = name.strip_prefix('t').and_then(|rest| rest.strip_suffix(".hf")?.parse().ok());
+    let spaces = [Some(0), Some(1), number].into_iter().flatten();
+    spaces.map(|space| SpaceId(space).file_name()).any(|known| known == name)
 }
 
 /// Shows one page.
@@ -200,9 +210,20 @@ pub(crate) fn log(args: &LogArgs) -> Result<Outcome> {
         records(&mut out, group.payload)?;
     }
     if let Some(end) = reader.end() {
-        writeln!(out, "the log ends at LSN {}: {:?}", end.lsn, end.reason)?;
+        writeln!(out, "the log ends at LSN {}: {}", end.lsn, reason(end.reason))?;
     }
     Ok(Outcome::Good)
+}
+
+fn reason(end: EndReason) -> &'static str {
+    match end {
+        EndReason::Blank => "nothing was written behind it",
+        EndReason::Stale => "what follows is from an earlier use of the file",
+        EndReason::Torn => "the next group was not written completely",
+        EndReason::EarlierEpoch => "what follows is from before a recovery that ended the log here",
+        EndReason::NoMoreSegments => "the last file of the log is full",
+        EndReason::Limit => "the reader stopped",
+    }
 }
 
 fn records(out: &mut impl Write, payload: &[u8]) -> io::Result<()> {

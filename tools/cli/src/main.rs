@@ -51,21 +51,37 @@ Exit codes:
   4  a claim of an experiment fails (with --check)
 slow-disk ends with the exit code of the program that it runs.";
 
+const STAT: &str = "\
+Nothing in the database is changed. One that was not closed is recovered in memory first.";
+
+const RESTORE: &str = "\
+Examples:
+  cp -a backups/monday.hf data.hf && holdfast restore data.hf
+
+The backup is recovered where it is: copy it to its place first. Exit code 3 if it is damaged; the message names the first damage.";
+
+const COMPACT: &str = "\
+The database must not be open elsewhere; a program that has it open calls `Database::compact`. Exit code 3 if a table is left out
+because it is damaged.";
+
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run the experiments that Holdfast exists to win
+    /// Run experiments: Holdfast beside other cache policies and other engines
     Lab(LabArgs),
     /// Replay page traces through replacement policies, or generate traces
     Sim(SimArgs),
     /// Check every page of a database, and that pages, entries and rows fit each other
     Check(check::CheckArgs),
     /// Show the tables, files and log of a database
+    #[command(after_help = STAT)]
     Stat(database::DirArgs),
     /// Copy a database into a new directory
     Backup(database::BackupArgs),
     /// Recover and check a backup, so that it can be opened at once
+    #[command(after_help = RESTORE)]
     Restore(database::DirArgs),
     /// Move pages to the front of their files and give the rest back to the file system
+    #[command(after_help = COMPACT)]
     Compact(database::DirArgs),
     /// Show one page
     DumpPage(inspect::PageArgs),

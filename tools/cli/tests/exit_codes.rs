@@ -89,6 +89,24 @@ fn damage_found_in_a_single_file_is_3() {
     let out = holdfast(&["dump-page", name, "t16.hf", "0"]);
     assert_eq!(out.status.code(), Some(3), "{}", text(&out.stderr));
     assert!(text(&out.stderr).contains("t16.hf is damaged"), "{}", text(&out.stderr));
+    std::fs::rename(dir.path().join("t16.hf"), dir.path().join("wal.000001")).unwrap();
+    let out = holdfast(&["dump-page", name, "wal.000001", "0"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("is no file of pages"), "{}", text(&out.stderr));
+}
+
+#[test]
+fn a_salvage_into_a_directory_that_is_not_empty_is_refused_before_the_check() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, target) = (dir.path().join("data.hf"), dir.path().join("target"));
+    holdfast::Database::create(&data).unwrap().close().unwrap();
+    std::fs::create_dir(&target).unwrap();
+    std::fs::write(target.join("a file"), "").unwrap();
+    for target in [&target, &data] {
+        let out = holdfast(&["check", data.to_str().unwrap(), "--salvage", target.to_str().unwrap()]);
+        assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(1), ""));
+        assert!(text(&out.stderr).contains("is not empty"), "{}", text(&out.stderr));
+    }
 }
 
 #[test]
