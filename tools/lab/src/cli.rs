@@ -17,6 +17,7 @@ use crate::machine::Machine;
 use crate::pin;
 use crate::progress::Progress;
 use crate::registry::{EXPERIMENTS, Experiment};
+use crate::rig::site::data_in;
 use crate::server::turns;
 use crate::{answers, report};
 
@@ -93,6 +94,10 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
     let report = common.report.as_ref().filter(|_| !common.no_report);
     common.json.iter().filter(|path| path.as_os_str() != "-").chain(report).try_for_each(|path| try_to_write(path))?;
     let mut progress = Progress::new();
+    for left in data_in(&common.dir) {
+        progress
+            .line(&format!("{} is data of a run that was interrupted: remove it if no lab runs there", left.display()));
+    }
     let result = match args.experiment.one {
         None => all(common, &mut progress).map(|(documents, text)| (Written::All(documents), text)),
         Some(one) => experiment(one, &args.experiment.matches, &mut progress).map(|(mut document, text)| {
@@ -275,6 +280,8 @@ fn output(written: &Written, text: &str, common: &CommonArgs) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use crate::rig::site::DiskKind;
+
     use super::*;
 
     #[test]
@@ -283,6 +290,18 @@ mod tests {
         assert_eq!(said(&["lab", "scan", "--seed=2"]), "holdfast lab scan --seed=2");
         let said = said(&["lab", "scan", "--target", "dsn:mysql://me:se:cr@t@host:3306/", "--dir", "it's here"]);
         assert_eq!(said, "holdfast lab scan --target dsn:mysql://me:PASSWORD@host:3306/ --dir 'it'\\''s here'");
+    }
+
+    #[test]
+    fn data_of_an_interrupted_run_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(data_in(&dir.path().join("missing")).is_empty());
+        std::fs::write(dir.path().join("holdfast-lab-report.html"), "").unwrap();
+        let kind = DiskKind::Real { dir: dir.path().to_owned(), method: holdfast::FlushMethod::Fsync };
+        let made = kind.new_dir().unwrap().unwrap();
+        assert_eq!(data_in(dir.path()), [made.path()]);
+        drop(made);
+        assert!(data_in(dir.path()).is_empty());
     }
 
     #[test]

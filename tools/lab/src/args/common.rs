@@ -76,7 +76,7 @@ pub struct CommonArgs {
     /// The disk [default: model; with --target mariadb real]
     #[arg(long, value_enum)]
     pub disk: Option<DiskArg>,
-    /// Directory for the data with --disk real; the data is removed at the end
+    /// Directory for the data with --disk real; the data is removed at the end, but not by Ctrl-C
     #[arg(long, default_value = ".lab", value_name = "DIR")]
     pub dir: PathBuf,
     /// Write the document as JSON; - for standard output

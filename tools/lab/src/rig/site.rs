@@ -31,11 +31,21 @@ pub enum DiskKind {
     },
 }
 
+/// How the names of directories with data begin.
+const PREFIX: &str = "holdfast-lab-";
+
+/// Directories with data in `dir`: of runs that were interrupted, or that go on beside this one.
+pub(crate) fn data_in(dir: &Path) -> Vec<PathBuf> {
+    let entries = dir.read_dir().into_iter().flatten().filter_map(Result::ok);
+    let of_data = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
+    of_data.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+}
+
 impl DiskKind {
     /// A new directory on a real disk; none for the others.
     pub fn new_dir(&self) -> Result<Option<TempDir>> {
         let DiskKind::Real { dir, .. } = self else { return Ok(None) };
-        let made = tempfile::Builder::new().prefix("holdfast-lab-").tempdir_in(dir);
+        let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(dir);
         Ok(Some(made.with_context(|| format!("make a directory in {}", dir.display()))?))
     }
 
