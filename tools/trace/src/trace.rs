@@ -67,12 +67,6 @@ impl Trace {
     pub fn touches(&self) -> u64 {
         self.requests.iter().map(|r| u64::from(r.touches)).sum()
     }
-
-    /// True if there is a background load, so that the foreground is not the whole trace.
-    #[must_use]
-    pub fn has_background(&self) -> bool {
-        self.requests.iter().any(|r| r.class == Class::Background)
-    }
 }
 
 /// Builds a trace from page numbers.

@@ -50,13 +50,6 @@ impl Schedule {
         Next::Due(due)
     }
 
-    /// The approximate number of requests that are overdue at `now`: the queue in front of the
-    /// session.
-    #[must_use]
-    pub fn backlog(&self, now: Duration) -> f64 {
-        now.saturating_sub(self.next).as_secs_f64() / self.interval.as_secs_f64()
-    }
-
     /// Moves the whole schedule by `pause`, for a session that was suspended, not slow.
     pub fn shift(&mut self, pause: Duration) {
         self.next += pause;
@@ -104,6 +97,5 @@ mod tests {
         schedule.shift(Duration::from_secs(5));
         assert_eq!(schedule.poll(Duration::from_secs(4)), Next::At(Duration::from_secs(5)));
         assert_eq!(schedule.poll(Duration::from_secs(5)), Next::Due(Duration::from_secs(5)));
-        assert!(schedule.backlog(Duration::from_secs(6)) > 50.0);
     }
 }
