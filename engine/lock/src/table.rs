@@ -16,7 +16,7 @@ use crate::owner::{Owner, Target};
 use crate::queue::{Queue, Verdict};
 
 /// A transaction with fewer row locks in an index is not worth a table lock.
-const ESCALATION_MIN: usize = 64;
+const ESCALATION_MIN: usize = if cfg!(sim) { 3 } else { 64 };
 
 /// What a lock on a whole table means for a transaction that wants a row.
 pub(crate) enum TableState {

@@ -60,6 +60,7 @@ impl Environment {
             purge_help_above: config.purge_help_above.min(pages / 8),
             purge_wait_above: config.purge_wait_above.min(pages / 2),
             shelf_bytes: (self.settings.cache_size_bytes / 8).min(config.shelf_bytes),
+            lock_memory: self.settings.lock_memory_bytes,
             lock_wait_timeout: self.settings.lock_wait_timeout,
             max_old_versions: self.settings.version_limit_bytes,
             max_undo_per_txn: self.settings.undo_limit_bytes,

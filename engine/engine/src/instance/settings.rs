@@ -60,6 +60,7 @@ pub struct Builder {
     pub(crate) policy: ReplacementPolicy,
     pub(crate) scan_hints: bool,
     pub(crate) lock_wait_timeout: Duration,
+    pub(crate) lock_memory_bytes: usize,
     pub(crate) snapshot_isolation: bool,
     pub(crate) version_limit_bytes: u64,
     pub(crate) undo_limit_bytes: u64,
@@ -83,6 +84,7 @@ impl Default for Builder {
             policy: ReplacementPolicy::Holdfast,
             scan_hints: true,
             lock_wait_timeout: Duration::from_secs(50),
+            lock_memory_bytes: 64 << 20,
             snapshot_isolation: true,
             version_limit_bytes: 1 << 30,
             undo_limit_bytes: 4 << 30,
@@ -182,6 +184,14 @@ impl Builder {
     #[must_use]
     pub fn lock_wait_timeout(mut self, timeout: Duration) -> Builder {
         self.lock_wait_timeout = timeout;
+        self
+    }
+
+    /// Memory for row locks, in bytes; where it is used up, the row locks of a transaction in a table
+    /// become a lock of the table. Default 64 MiB, which is right for everything but tests.
+    #[must_use]
+    pub fn lock_memory_bytes(mut self, bytes: usize) -> Builder {
+        self.lock_memory_bytes = bytes;
         self
     }
 

@@ -99,6 +99,7 @@ const KINDS: &[&str] = &[
     "life: power cut",
     "life: table of few rows compacted",
     "life: verified",
+    "locks: escalated to a table's lock",
     "log: waits for room",
     "open: power cut during recovery",
     "open: read-only",

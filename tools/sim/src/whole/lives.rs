@@ -157,6 +157,7 @@ fn one_life(
 /// Counts what the engine's own counters say has happened.
 fn count_metrics(db: &Database, plan: &Plan, coverage: &Coverage) {
     let metrics = db.metrics_snapshot();
+    coverage.add("locks: escalated to a table's lock", metrics.get(Counter::LockEscalations));
     coverage.add("log: waits for room", metrics.get(Counter::LogSpaceWaits));
     coverage.add("warm-up: pages loaded", metrics.get(Counter::WarmupLoaded));
     let evicted = metrics.get(Counter::PagesEvictedClean) + metrics.get(Counter::PagesEvictedDirty);

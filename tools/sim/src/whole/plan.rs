@@ -148,6 +148,8 @@ pub struct Plan {
     pub snapshot_isolation: bool,
     /// Bytes of old versions.
     pub version_limit: u64,
+    /// Bytes for row locks.
+    pub lock_bytes: usize,
     /// Which pages leave the cache first.
     pub policy: ReplacementPolicy,
     /// Whether the pages worth having are listed at a close and loaded by the next open.
@@ -171,6 +173,17 @@ pub struct Plan {
     pub damage: Damage,
     /// What may happen.
     pub limits: Limits,
+}
+
+/// In a quarter of the runs the locks of a few rows use up their memory.
+fn lock_bytes(seed: u64) -> usize {
+    match seed % 16 {
+        3 => 0,
+        7 => 1 << 10,
+        11 => 4 << 10,
+        15 => 16 << 10,
+        _ => 64 << 20,
+    }
 }
 
 impl Plan {
@@ -203,6 +216,7 @@ impl Plan {
             stall_points: dice.one_of(&[1_000, 30_000, 500_000]),
             snapshot_isolation: dice.percent(50),
             version_limit: dice.one_of(&[4 << 20, 64 << 20]),
+            lock_bytes: lock_bytes(seed),
             policy: if dice.percent(70) { ReplacementPolicy::default() } else { ReplacementPolicy::Lru },
             warm_up: dice.percent(75),
             evicts: false,

@@ -18,6 +18,7 @@ pub(super) fn settings(plan: &Plan, disk: &CrashDisk, faulty: &FaultDisk, covera
         .log_capacity_bytes(plan.log_bytes)
         .log_buffer_bytes(64 << 10)
         .snapshot_isolation(plan.snapshot_isolation)
+        .lock_memory_bytes(plan.lock_bytes)
         .version_limit_bytes(plan.version_limit)
         .replacement_policy(plan.policy)
         .warm_up(plan.warm_up)
