@@ -13,6 +13,13 @@
 //! different times: the checkpoint stays behind until all of the log is applied, so the next
 //! recovery finds the same groups (invariant *no checkpoint before the end of redo*).
 //!
+//! # Pages that have their changes already
+//! What a file gives back need not be durable: the process that wrote it may have ended before a
+//! sync, or its sync may have failed, after which the system takes for clean what never reached the
+//! disk. So every page that the log has records of is dirty after redo, also one that has them all,
+//! and is written and synced before the checkpoint passes them (invariant *redo makes durable*).
+//!
+//! # What is not read, or not fit
 //! A page that a record initialises is not read from disk: its new content does not depend on the
 //! old one, and all later changes are behind the record. So torn pages and pages beyond the end of
 //! the file do no harm, and what the batch has for the page before that record is left out.
@@ -262,8 +269,7 @@ impl Work {
         let has = |record: &&Record| record.end <= page.lsn() && !holdfast_base::planted!("redo-repeats-changes");
         let skipped = if begin.is_some() { 0 } else { records.iter().take_while(has).count() };
         self.store.metrics().add(Counter::RecoveryPagesSkipped, skipped as u64);
-        let records = &records[skipped..];
-        for record in records {
+        for record in &records[skipped..] {
             if let Err(error) = self.op(record)?.apply(id, page.bytes_mut()) {
                 if !(self.may_pass_over)(id.space) {
                     return Err(error);
@@ -273,7 +279,9 @@ impl Work {
             }
         }
         if let (Some(first), Some(last)) = (records.first(), records.last()) {
-            page.mark_dirty(first.start, last.end);
+            // It is newer than these records if it has some of the batches that follow.
+            let lsn = page.lsn().max(last.end);
+            page.mark_dirty(first.start, lsn);
         }
         Ok(())
     }

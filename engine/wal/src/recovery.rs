@@ -4,8 +4,9 @@
 //!    damage is found before anything is changed.
 //! 2. It makes durable what it read. After a crash of the process alone, the last writes may be in
 //!    the system's cache only, and pages must not be written ahead of them. What carries no proof
-//!    of durability (everything from the last group's stamp on) is written again: after a sync that
-//!    failed in an earlier life, the system may hold such bytes as clean.
+//!    of durability (everything from the last group's stamp on, and the headers of the segments
+//!    that hold it and of those prepared behind it) is written again: after a sync that failed in
+//!    an earlier life, the system may hold such bytes as clean. The directory is synced, too.
 //! 3. [`Recovery`] returns the groups. Meanwhile they count as appended and durable, so that the
 //!    pool may write pages.
 //! 4. [`Recovery::finish`] begins a new epoch, durable in both checkpoint slots before anything is
@@ -28,8 +29,9 @@ use holdfast_metrics::{Counter, Gauge, Metrics};
 
 use crate::checkpoint::{Checkpoint, CheckpointFile};
 use crate::config::{Geometry, Sizes};
+use crate::format::SEGMENT_HEADER;
 use crate::reader::{Group, Inventory, LogEnd, LogReader, Progress};
-use crate::segments::{Segment, SegmentSet, for_each_piece};
+use crate::segments::{SegmentSet, for_each_piece};
 use crate::{Wal, WalConfig};
 
 /// The bytes of one repeated write.
@@ -82,7 +84,7 @@ impl Wal {
         }
         let mut reader = LogReader::over(inventory, checkpoint);
         let end = reader.scan(progress)?;
-        secure(&reader, end.lsn.0)?;
+        secure(&*disk, &reader, end.lsn.0)?;
         let live = reader.chain().iter().map(|s| Arc::new(s.share())).collect();
         let sizes = Arc::new(Sizes::new(geometry));
         let segments = SegmentSet::new(disk, uuid, config.page_size, Arc::clone(&sizes), live, end.lsn.0);
@@ -94,11 +96,16 @@ impl Wal {
     }
 }
 
-/// Makes durable the part of the log below `end` that is not proven to be.
-fn secure(reader: &LogReader, end: u64) -> Result<()> {
+/// Makes durable the part of the log below `end` that is not proven to be, and the segments behind
+/// it: the process that prepared them may have ended before that.
+fn secure(disk: &dyn Disk, reader: &LogReader, end: u64) -> Result<()> {
     let begin = reader.checkpoint_lsn().0;
     let mut at = reader.last_stamp().clamp(begin, end);
-    let mut bytes = Vec::new();
+    let mut bytes = vec![0; SEGMENT_HEADER as usize];
+    for segment in reader.chain().iter().filter(|s| s.end > at) {
+        segment.file.read_at(0, &mut bytes)?;
+        segment.file.write_at(0, &bytes)?;
+    }
     while at < end {
         bytes.resize(CHUNK.min(end - at) as usize, 0);
         reader.read_bytes(at, &mut bytes)?;
@@ -111,8 +118,8 @@ fn secure(reader: &LogReader, end: u64) -> Result<()> {
         )?;
         at = to;
     }
-    let in_use = |s: &&Segment| s.start <= end;
-    reader.chain().iter().filter(in_use).try_for_each(|s| s.file.sync())
+    reader.chain().iter().try_for_each(|s| s.file.sync())?;
+    disk.sync_dir()
 }
 
 impl Recovery {

@@ -12,6 +12,11 @@
 //! Otherwise the page stays damaged, and its readers get an error: an old image would be a silent
 //! step back in time.
 //!
+//! A sound page whose image lies beyond the checkpoint is written once more, as it is. It may be in
+//! the system's cache only, since the process that wrote it has ended, or its sync has failed, and
+//! on the disk torn. Its image is what repairs it there, and the slot may be used again as soon as
+//! the database is open.
+//!
 //! A page is written after its log. So an image that is newer than the end of the log proves that
 //! the log had more: it is damage, not a write that was cut off.
 //!
@@ -61,8 +66,9 @@ pub struct RestoreReport {
 
 /// To be called when a database is opened, before redo and before its pool is made: replaces every
 /// page that is damaged in its file, and has a good image in the double-write file that is not
-/// stale, by that image. `log`: from where redo will begin to where the log ends. `resolve` gives
-/// the file of a space, or `None` if the space does not exist any more.
+/// stale, by that image, and makes the sound ones durable whose images lie beyond the checkpoint.
+/// `log`: from where redo will begin to where the log ends. `resolve` gives the file of a space, or
+/// `None` if the space does not exist any more.
 ///
 /// # Errors
 /// [`Error::DamagedFile`] if an image is newer than the end of the log, before anything is changed;
@@ -87,31 +93,46 @@ pub fn restore_torn_pages(
     let checkpoint = log.start;
     let mut image = AlignedBuf::zeroed(page_size);
     let mut home = AlignedBuf::zeroed(page_size);
-    for Found { id, lsn, offset } in worth_a_look(newest, checkpoint) {
-        let Some(target) = resolve(id.space)? else { continue };
-        let at = u64::from(id.no.0) * page_size as u64;
-        let damaged = match target.read_at(at, &mut home) {
-            Ok(()) => page::check(&home, id).is_err(),
-            // The file ends before or within the page.
-            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
-                home.fill(0);
-                true
-            }
-            Err(e) => return Err(e),
-        };
-        if !damaged {
-            continue;
+    for found in worth_a_look(newest, checkpoint).chunk_by(|a, b| a.id.space == b.id.space) {
+        let Some(target) = resolve(found[0].id.space)? else { continue };
+        let mut written = false;
+        for &Found { id, lsn, offset } in found {
+            let at = u64::from(id.no.0) * page_size as u64;
+            let page = if is_sound(&*target, at, id, &mut home)? {
+                if lsn <= checkpoint {
+                    continue;
+                }
+                &home
+            } else {
+                file.read_at(offset, &mut image)?;
+                if lsn <= checkpoint && !was_image(&home, &image) {
+                    report.stale.push(id);
+                    continue;
+                }
+                report.restored.push(id);
+                &image
+            };
+            target.write_at(at, page)?;
+            written = true;
         }
-        file.read_at(offset, &mut image)?;
-        if lsn <= checkpoint && !was_image(&home, &image) {
-            report.stale.push(id);
-            continue;
+        if written {
+            target.sync()?;
         }
-        target.write_at(at, &image)?;
-        target.sync()?;
-        report.restored.push(id);
     }
     Ok(report)
+}
+
+/// Reads the page at `at` into `page`; whether it is what was written there.
+fn is_sound(file: &dyn File, at: u64, id: PageId, page: &mut [u8]) -> Result<bool> {
+    match file.read_at(at, page) {
+        Ok(()) => Ok(page::check(page, id).is_ok()),
+        // The file ends before or within the page.
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
+            page.fill(0);
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// How many good images there are, and the newest one of each page.

@@ -198,6 +198,12 @@ impl Wal {
         self.found_end.store(lsn, Ordering::Release);
     }
 
+    /// Whether recovery has made everything below `lsn` durable before it read the first group: a
+    /// page may have changes of groups that it has not read yet.
+    pub(crate) fn was_found(&self, lsn: Lsn) -> bool {
+        lsn.0 <= self.found_end.load(Ordering::Acquire)
+    }
+
     /// Called by recovery: everything below `lsn` counts as appended, written and durable.
     pub(crate) fn recovered_to(&self, lsn: u64) {
         self.commit.set_reached(lsn);
