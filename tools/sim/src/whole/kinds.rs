@@ -97,6 +97,7 @@ const KINDS: &[&str] = &[
     "life: closed",
     "life: ends without a close",
     "life: power cut",
+    "life: process ended, the system lives on",
     "life: table of few rows compacted",
     "life: verified",
     "locks: escalated to a table's lock",

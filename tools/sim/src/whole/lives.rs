@@ -137,7 +137,12 @@ fn one_life(
         let (disk, plan, txns, coverage) = (&disk, &plan, &txns, &coverage);
         shared_files::Leavings { disk, plan, txns, before, closed, faults, coverage }.check(dice)?;
     }
-    let disk = if closed && !looks && dice.percent(50) { disk } else { disk.reboot(dice.any()) };
+    // The process may end alone: then the next one reads what was written and not synced.
+    let stays_on = !disk.is_dead() && !looks && struck.is_empty() && dice.percent(50);
+    if stays_on && !closed {
+        coverage.count("life: process ended, the system lives on");
+    }
+    let disk = if stays_on { disk } else { disk.reboot(dice.any()) };
     if !struck.is_empty() {
         strikes.strike_again(&disk, &plan, dice)?;
         let (disk, plan, txns, coverage) = (&disk, &plan, &txns, &coverage);
@@ -258,6 +263,8 @@ fn survive(
         }
         tall::check_compaction(raw.database())?;
         raw.close().context("close after the life")?;
+    } else if dice.percent(50) {
+        raw.database().checkpoint().context("a checkpoint after the life")?;
     }
     Ok(kept)
 }
