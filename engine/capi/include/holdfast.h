@@ -809,14 +809,15 @@ typedef void (*hf_waits_for)(void *context, uint64_t waiter, const uint64_t *oth
 /* Is told that the calling thread is going to sleep, or has woken up. */
 typedef void (*hf_sleeps)(void *context, bool begins);
 
-/* True if the session of the calling thread is to end its wait: it has been killed. */
+/* True if the session of the calling thread is to end its wait, or its work: it has been killed. */
 typedef bool (*hf_gives_up)(void *context);
 
 /* Registers functions that threads call when they wait for a lock: with the transactions for
    which they wait, as far as `interest` asks for it, and when they sleep. In waits for other
-   things the thread calls `gives_up`; see `hf_wake_waits`. The functions are called with
-   `context` until the database is closed, and must not call the database nor wait for a
-   transaction. The first ones stay. */
+   things the thread calls `gives_up`; see `hf_wake_waits`. So it does now and then in
+   `hf_table_verify`, `hf_load_finish`, `hf_alter_finish` and `hf_alter_commit`, which end with
+   HF_INTERRUPTED then. The functions are called with `context` until the database is
+   closed, and must not call the database nor wait for a transaction. The first ones stay. */
 hf_code hf_observe_waits(const hf_database *database, hf_interest interest, hf_waits_for waits_for,
                          hf_sleeps sleeps, hf_gives_up gives_up, void *context);
 

@@ -65,7 +65,7 @@ pub type WaitsFor = extern "C" fn(context: *mut c_void, waiter: u64, others: *co
 /// Is told that the calling thread is going to sleep, or has woken up.
 pub type Sleeps = extern "C" fn(context: *mut c_void, begins: bool);
 
-/// True if the session of the calling thread is to end its wait: it has been killed.
+/// True if the session of the calling thread is to end its wait, or its work: it has been killed.
 pub type GivesUp = extern "C" fn(context: *mut c_void) -> bool;
 
 /// The caller's functions with what they want to be called with.
@@ -111,9 +111,10 @@ impl WaitObserver for Observer {
 entry_points! {
     /// Registers functions that threads call when they wait for a lock: with the transactions for
     /// which they wait, as far as `interest` asks for it, and when they sleep. In waits for other
-    /// things the thread calls `gives_up`; see `hf_wake_waits`. The functions are called with
-    /// `context` until the database is closed, and must not call the database nor wait for a
-    /// transaction. The first ones stay.
+    /// things the thread calls `gives_up`; see `hf_wake_waits`. So it does now and then in
+    /// `hf_table_verify`, `hf_load_finish`, `hf_alter_finish` and `hf_alter_commit`, which end with
+    /// [`Code::Interrupted`] then. The functions are called with `context` until the database is
+    /// closed, and must not call the database nor wait for a transaction. The first ones stay.
     fn hf_observe_waits(
         database: *const Database,
         interest: Option<Interest>,

@@ -25,8 +25,9 @@ pub trait WaitObserver: Send + Sync {
     fn begins(&self);
     /// It has woken up.
     fn ends(&self);
-    /// True if this thread is to end a wait that is not for a lock with
-    /// [`holdfast_base::Error::Interrupted`]. The thread asks before it sleeps and whenever it is
-    /// woken, and holds the mutex of what it waits at.
+    /// True if this thread is to end a wait that is not for a lock, or long work, with
+    /// [`holdfast_base::Error::Interrupted`]. A thread that waits asks before it sleeps and
+    /// whenever it is woken, and holds the mutex of what it waits at. A thread that works asks now
+    /// and then.
     fn gives_up(&self) -> bool;
 }

@@ -46,7 +46,7 @@ use crate::recovery::checkpointed::Checkpointed;
 use crate::recovery::losers::Losers;
 use crate::undo::{UndoLog, UndoSpace};
 use crate::xa::prepared::PreparedTxns;
-use holdfast_lock::{LockManager, Owner, Serial};
+use holdfast_lock::{LockManager, Owner, Serial, WaitObserver};
 
 /// Stripes of the mutex that makes a check for a duplicate and the insert that follows it one step.
 const UNIQUE_STRIPES: usize = 256;
@@ -318,6 +318,15 @@ impl TxnSystem {
     /// Returns whether there is such a transaction.
     pub fn kill(&self, serial: Serial) -> bool {
         self.open.find(serial).inspect(|owner| owner.kill()).is_some()
+    }
+
+    /// Asked by long work of a session, now and then.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`] if the session of the calling thread has been killed.
+    pub fn check_session(&self) -> Result<()> {
+        let is_killed = self.locks.wait_observer().is_some_and(WaitObserver::gives_up);
+        if is_killed { Err(Error::Interrupted) } else { Ok(()) }
     }
 
     /// The locks.

@@ -180,7 +180,10 @@ hf_code ha_holdfast::verify(Findings *findings, bool entries)
 int ha_holdfast::check(THD *thd, HA_CHECK_OPT *options)
 {
   Findings findings(thd);
-  if (verify(&findings, false) != HF_OK)
+  hf_code code= verify(&findings, false);
+  if (code == HF_INTERRUPTED)
+    return HA_ADMIN_FAILED;
+  if (code != HF_OK)
   {
     findings.add(hf_error_message(), strlen(hf_error_message()));
     return HA_ADMIN_FAILED;

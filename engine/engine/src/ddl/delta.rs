@@ -97,6 +97,7 @@ fn each(instance: &Instance, delta: &Arc<TableIndex>, act: &mut Act<'_>) -> Resu
     let mut reading = instance.begin(TxnOptions::snapshot());
     let mut cursor = reading.cursor(delta, Bound::Unbounded, Bound::Unbounded, CursorOptions::default())?;
     loop {
+        instance.txns.check_session()?;
         let mut txn = instance.begin(TxnOptions::default());
         let mut seen = 0;
         while seen < BATCH

@@ -13,9 +13,11 @@ use crate::session::transaction::Transaction;
 /// Whether an index has other entries than the rows give.
 pub(crate) fn differ(transaction: &Transaction, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<bool> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
+    let txns = &transaction.instance().txns;
     let mut given = vec![EntrySum::default(); specs.len()];
     let mut cursor = transaction.row_cursor(table)?;
     while cursor.next(&mut key, &mut value)? {
+        txns.check_session()?;
         for (spec, given) in specs.iter().zip(&mut given) {
             for index_key in spec.keys(&key, &value)? {
                 let (entry, length) = entries::entry(&index_key, &key);
@@ -27,6 +29,7 @@ pub(crate) fn differ(transaction: &Transaction, table: &TableHandle, specs: &[Ar
         let mut there = EntrySum::default();
         let mut cursor = transaction.index_cursor(table, no)?;
         while cursor.next(&mut key, &mut value)? {
+            txns.check_session()?;
             there.add(&key, &value);
         }
         if there != *given {
@@ -44,9 +47,11 @@ pub(crate) fn unpaired(transaction: &Transaction, table: &TableHandle) -> Result
         return Ok(Vec::new());
     }
     let (mut key, mut value) = (Vec::new(), Vec::new());
+    let txns = &transaction.instance().txns;
     let mut rows = EntrySum::default();
     let mut cursor = transaction.row_cursor(table)?;
     while cursor.next(&mut key, &mut value)? {
+        txns.check_session()?;
         rows.add(&key, &[]);
     }
     let mut unpaired = Vec::new();
@@ -54,6 +59,7 @@ pub(crate) fn unpaired(transaction: &Transaction, table: &TableHandle) -> Result
         let (mut led_to, mut is_sound) = (EntrySum::default(), true);
         let mut cursor = transaction.index_cursor(table, no)?;
         while is_sound && cursor.next(&mut key, &mut value)? {
+            txns.check_session()?;
             match entries::split_entry(&key, &value) {
                 Some((_, row_key)) => led_to.add(row_key, &[]),
                 None => is_sound = false,

@@ -297,6 +297,7 @@ impl Run<'_> {
         let mut at = 0u64;
         self.at.table = name.into();
         loop {
+            self.instance.txns.check_session()?;
             let left = file.len()?.saturating_sub(at) / page_size as u64 * page_size as u64;
             let n = left.min(PIECE as u64) as usize;
             if n == 0 || self.too_many(before) {
@@ -440,6 +441,7 @@ impl Run<'_> {
             let index = &table.record.indexes[no];
             let mut cursor = transaction.index_cursor(table, no)?;
             while cursor.next(&mut key, &mut value)? && !self.too_many(before) {
+                self.instance.txns.check_session()?;
                 let Some((index_key, row_key)) = entries::split_entry(&key, &value) else {
                     self.find(&table.name, format!("index `{}` has an entry without a row's key", index.name));
                     continue;
@@ -466,6 +468,7 @@ impl Run<'_> {
         let (mut key, mut row) = (Vec::new(), Vec::new());
         let mut cursor = transaction.row_cursor(table)?;
         while cursor.next(&mut key, &mut row)? && !self.too_many(before) {
+            self.instance.txns.check_session()?;
             for (no, spec) in specs.iter().enumerate() {
                 for index_key in spec.keys(&key, &row)? {
                     if !transaction.has_entry(table, no, &index_key, &key)? {

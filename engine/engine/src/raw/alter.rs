@@ -80,7 +80,7 @@ impl RawDatabase {
 
 impl RawAlter {
     fn watch<T>(&mut self, result: Result<T>) -> Result<T> {
-        self.failed |= matches!(&result, Err(error) if !matches!(error, Error::DuplicateKey));
+        self.failed |= matches!(&result, Err(error) if !matches!(error, Error::DuplicateKey | Error::Interrupted));
         result
     }
 
@@ -97,7 +97,7 @@ impl RawAlter {
     /// Sorts what is left into the new indexes.
     ///
     /// # Errors
-    /// As [`RawLoad::push`].
+    /// As [`RawLoad::finish`].
     pub fn finish(&mut self) -> Result<()> {
         let finished = self.load.finish();
         self.watch(finished)

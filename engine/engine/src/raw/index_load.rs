@@ -13,6 +13,13 @@ use crate::{Error, Result};
 /// Rows that are looked at, to see whether they come in the order of their keys.
 const LOOK_AT: usize = if cfg!(sim) { 5 } else { 100 };
 
+/// Entries between looks at whether the session has been killed.
+const LOOK_EVERY: u64 = 1024;
+
+fn go_on(instance: &Instance, entries: u64) -> Result<()> {
+    if entries.is_multiple_of(LOOK_EVERY) { instance.txns.check_session() } else { Ok(()) }
+}
+
 /// One index that is being filled.
 pub(super) struct IndexLoad {
     pub(super) index: Arc<TableIndex>,
@@ -114,6 +121,7 @@ impl IndexLoad {
         let loaded = &mut self.loaded;
         let filled = self.sorter.drain(&mut |key, _, value| {
             *loaded += 1;
+            go_on(instance, *loaded)?;
             loader.push(key, value)
         });
         self.loader = Some(loader.suspend());
@@ -130,7 +138,7 @@ impl IndexLoad {
                 second = Some((key.to_vec(), value.bytes().to_vec()));
             })?;
             *rows += 1;
-            Ok(())
+            go_on(instance, *rows)
         });
         self.sorter.note_duplicate(second);
         self.index.set_rows(self.loaded);

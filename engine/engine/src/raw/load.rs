@@ -156,9 +156,12 @@ impl RawLoad {
     /// transaction; views of before cannot use it.
     ///
     /// # Errors
-    /// As [`RawLoad::push`].
+    /// As [`RawLoad::push`]; [`Error::Interrupted`] if the session has been killed.
     pub fn finish(&mut self) -> Result<()> {
-        (0..self.indexes.len()).try_for_each(|no| self.fill(no))?;
+        for no in 0..self.indexes.len() {
+            self.instance.txns.check_session()?;
+            self.fill(no)?;
+        }
         self.attach_all()?;
         store::begin_now(&self.instance.txns, self.file.lifetime, self.indexes.iter().map(|load| &load.index));
         if let Some(filling) = &self.filling {

@@ -36,10 +36,26 @@ impl Tree {
         overflow: &mut FindOverflow<'_>,
         sink: &mut dyn FnMut(PageFinding),
     ) -> Result<u64> {
+        self.verify_while(acc, reached, overflow, sink, &|| Ok(()))
+    }
+
+    /// As [`Tree::verify`]; asks `go_on` before each node.
+    ///
+    /// # Errors
+    /// As [`Tree::verify`]; those of `go_on`.
+    pub fn verify_while(
+        &self,
+        acc: &Access<'_>,
+        reached: &mut PageSet,
+        overflow: &mut FindOverflow<'_>,
+        sink: &mut dyn FnMut(PageFinding),
+        go_on: &dyn Fn() -> Result<()>,
+    ) -> Result<u64> {
         let _structure = self.lock_structure();
         let mut todo = vec![Task { no: self.root, level: None, low: None, high: None }];
         let mut entries = 0;
         while let Some(task) = todo.pop() {
+            go_on()?;
             // A copy, so that nothing is latched while chains are followed.
             let page = match self.store().pool().fix_shared(self.space.space(), task.no, acc) {
                 Ok(page) => page.to_vec(),

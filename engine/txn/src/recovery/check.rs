@@ -46,7 +46,7 @@ impl TxnSystem {
     /// version is none that says that there is nothing.
     ///
     /// # Errors
-    /// Those of reading pages other than damage.
+    /// Those of reading pages other than damage; those of [`TxnSystem::check_session`].
     pub fn verify_index(
         &self,
         index: &TableIndex,
@@ -73,7 +73,7 @@ impl TxnSystem {
                 None
             }
         };
-        index.tree().verify(acc, reached, &mut look, sink)?;
+        index.tree().verify_while(acc, reached, &mut look, sink, &|| self.check_session())?;
         for (key, what) in wrong {
             report(index.damaged_entry(&key, what), sink)?;
         }
