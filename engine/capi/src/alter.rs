@@ -128,7 +128,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Ends a change; without `hf_alter_commit` before, the table stays as it was.
+    /// Ends a change; without `hf_alter_commit` before, the table stays as it was. Frees the pages
+    /// of indexes that are not needed any more, each of which it reads.
     fn hf_alter_free(alter: *mut Alter) {
         drop(take!(close(alter)));
         Ok(Code::Ok)

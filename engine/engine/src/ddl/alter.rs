@@ -11,9 +11,9 @@
 //! **Commit.** Writers are kept out, and what the deltas say is put into the new indexes. One
 //! transaction, for all tables that change together, replaces their records, removes the notes of
 //! the new indexes and adds notes of the dropped ones: from its commit on the tables are the new
-//! ones. Then another [`TableStore`] over the same file takes the place of the old one, purge and
-//! rollback release what was dropped, and its pages are freed; after that the note is removed, too.
-//! New indexes have no old versions: to views of before they do not exist
+//! ones. Then another [`TableStore`] over the same file takes the place of the old one. When the
+//! alteration ends, purge and rollback release what was dropped, and its pages are freed; after
+//! that the note is removed, too. New indexes have no old versions: to views of before they do not exist
 //! ([`TableIndex::set_since`]).
 //!
 //! **After a crash** in between, [`sweep`] frees the pages of every file that say they are of one
@@ -54,6 +54,8 @@ pub(crate) struct Alteration {
     deltas: Vec<Arc<TableIndex>>,
     /// The entry that was there twice when deltas were merged, and the number of its index.
     pub refused: Option<(u32, Refused)>,
+    /// What the table has not any more, once the change is made.
+    gone: Vec<Arc<TableIndex>>,
     /// Given up when the table is to change.
     entered: Option<Entered>,
     /// From before there are pages of new indexes until the table has them, or they are free.
@@ -127,7 +129,7 @@ pub(crate) fn begin(
         NewIndex { record, index }
     };
     let added = add.iter().zip(made).map(|(add, index)| record(add, index)).collect();
-    Ok(Alteration { table, added, deltas, refused: None, entered, _building: building })
+    Ok(Alteration { table, added, deltas, refused: None, gone: Vec::new(), entered, _building: building })
 }
 
 /// Refuses a table whose indexes are being changed.
@@ -253,25 +255,30 @@ fn replace(
     {
         return Err(error.clone());
     }
-    changes.into_iter().for_each(|change| publish(instance, change));
+    for (change, (alteration, _)) in changes.into_iter().zip(alterations) {
+        alteration.gone = publish(instance, change);
+    }
     others.into_iter().for_each(|table| instance.publish(None, Some(table)));
     Ok(replaced)
 }
 
-/// Publishes a table as it is now, and frees the pages of what was dropped.
-fn publish(instance: &Instance, change: Change) {
+/// Publishes a table as it is now, and returns the indexes that it has not any more.
+fn publish(instance: &Instance, change: Change) -> Vec<Arc<TableIndex>> {
     let Change { old, record, store, gone, .. } = change;
     let table = Arc::new(TableHandle::new(old.name.clone(), record, Arc::new(store)));
     old.store.set_superseded();
     instance.publish(None, Some(table));
-    // What could not be freed is freed by the next open.
-    let _ = free(instance, &old.store, &gone, true);
+    gone
+}
+
+/// Frees the pages of what was dropped by a change that was made.
+pub(crate) fn end(instance: &Instance, alteration: &Alteration) -> Result<()> {
+    free(instance, &alteration.table.store, &alteration.gone, true)
 }
 
 /// Gives up a change that was not made. `is_whole`: nothing has failed that could have left pages
 /// to which no tree leads.
 pub(crate) fn abandon(instance: &Instance, alteration: &Alteration, is_whole: bool) -> Result<()> {
-    let _ddl = instance.ddl.lock();
     let store = &alteration.table.store;
     // Transactions that were noting something have done so; others do not any more.
     store.deltas.write().clear();
@@ -280,7 +287,8 @@ pub(crate) fn abandon(instance: &Instance, alteration: &Alteration, is_whole: bo
 }
 
 /// Frees the pages of indexes that are unused. If these are all of their pages the catalog forgets
-/// them.
+/// them. That reads every one of the pages, so no lock is held for which other sessions wait. The
+/// table may be dropped meanwhile: its file stays as long as `store`.
 fn free(instance: &Instance, store: &TableStore, indexes: &[Arc<TableIndex>], is_whole: bool) -> Result<()> {
     if indexes.is_empty() {
         return Ok(());
@@ -303,6 +311,7 @@ fn free(instance: &Instance, store: &TableStore, indexes: &[Arc<TableIndex>], is
     drop(access);
     if is_whole {
         let unused = Unused { space: space.id(), more: Vec::new(), less: ids };
+        let _ddl = instance.ddl.lock();
         instance.catalog.set_unused(&instance.txns, &unused)?;
     }
     Ok(())

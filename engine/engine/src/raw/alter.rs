@@ -24,7 +24,8 @@ pub enum IndexSource<'a> {
 }
 
 /// A change of a table's indexes that is under way. Dropped before it is made, it leaves the table
-/// as it was.
+/// as it was; dropped behind that, it frees the pages of indexes that have gone, which takes as long
+/// as reading them does.
 pub struct RawAlter {
     instance: Arc<Instance>,
     alteration: Alteration,
@@ -133,12 +134,16 @@ impl RawAlter {
 
 impl Drop for RawAlter {
     fn drop(&mut self) {
-        if self.done || self.instance.leak_in_child() {
+        if self.instance.leak_in_child() {
+            return;
+        }
+        // In both cases what cannot be freed now is freed by the next open.
+        if self.done {
+            let _ = crate::ddl::alter::end(&self.instance, &self.alteration);
             return;
         }
         let attached = self.load.attach_all();
         let is_whole = self.watch(attached).is_ok() && !self.failed;
-        // What cannot be freed now is freed by the next open.
         let _ = crate::ddl::alter::abandon(&self.instance, &self.alteration, is_whole);
     }
 }
