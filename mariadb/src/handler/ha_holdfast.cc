@@ -61,7 +61,8 @@ int ha_holdfast::damaged()
 /* Statements */
 
 /* Whether the statement locks what it reads in other tables than those that it changes. As with
-   InnoDB, some do at every level. */
+   InnoDB, some do at every level: so do assignments, and what a routine decides by, which has no
+   command (SQLCOM_END). */
 static bool reads_to_write(int command, int isolation)
 {
   switch (command) {
@@ -76,6 +77,10 @@ static bool reads_to_write(int command, int isolation)
   case SQLCOM_DELETE:
   case SQLCOM_DELETE_MULTI:
   case SQLCOM_LOAD:
+  case SQLCOM_SET_OPTION:
+  case SQLCOM_DO:
+  case SQLCOM_CALL:
+  case SQLCOM_END:
     return true;
   default:
     return false;
@@ -93,17 +98,7 @@ static bool replaces_by_copy(int command)
    reads has to be the same where the statement is run again. */
 static bool reads_to_log(thr_lock_type type, int command)
 {
-  if (type != TL_READ_NO_INSERT)
-    return false;
-  switch (command) {
-  case SQLCOM_SELECT:
-  case SQLCOM_SET_OPTION:
-  case SQLCOM_DO:
-  case SQLCOM_CALL:
-    return true;
-  default:
-    return false;
-  }
+  return type == TL_READ_NO_INSERT && command == SQLCOM_SELECT;
 }
 
 THR_LOCK_DATA **ha_holdfast::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type)
