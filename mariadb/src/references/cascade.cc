@@ -135,11 +135,6 @@ private:
   const bool abort_on_warning;
 };
 
-bool follows(enum_fk_option action)
-{
-  return action == FK_OPTION_CASCADE || action == FK_OPTION_SET_NULL;
-}
-
 /* The table of a child, if the server has opened it for the statement, to be written. */
 TABLE *follower_of(THD *thd, const std::string &child)
 {

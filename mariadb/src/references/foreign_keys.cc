@@ -371,13 +371,33 @@ int ha_holdfast::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list)
   return 0;
 }
 
+/* Whether rows of the table may be changed because others are deleted or changed. */
+static bool has_rows_that_follow(const std::string &name)
+{
+  const References references= references_of(name);
+  return std::any_of(references.begin(), references.end(), [](const Reference &reference) {
+    return reference.on_delete == FK_OPTION_SET_NULL || follows(reference.on_update);
+  });
+}
+
 int ha_holdfast::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list)
 {
   std::shared_ptr<const Links> now;
-  // For statements that change rows the names do.
+  References referring= references_to(name);
+  // For statements that change rows the names do, and what may follow: a DELETE opens tables by what
+  // they do ON DELETE, all the way down, and does not know that a row is changed in between, by SET
+  // NULL.
   if (thd_sql_command(thd) == SQLCOM_ALTER_TABLE)
     share->links(thd, table, name, false, &now);
-  list_references(thd, references_to(name), table, now ? &now->children : nullptr, false, list);
+  else if (has_rows_that_follow(name))
+  {
+    for (Reference &reference : referring)
+    {
+      if (!follows(reference.on_delete))
+        reference.on_delete= reference.on_update;
+    }
+  }
+  list_references(thd, referring, table, now ? &now->children : nullptr, false, list);
   return 0;
 }
 

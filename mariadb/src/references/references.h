@@ -26,6 +26,12 @@
 
 namespace holdfast {
 
+/* Whether children go with their parent, or change. */
+inline bool follows(enum_fk_option action)
+{
+  return action == FK_OPTION_CASCADE || action == FK_OPTION_SET_NULL;
+}
+
 struct Reference
 {
   /* The words of SHOW CREATE TABLE for it, from the comma before CONSTRAINT on. */
