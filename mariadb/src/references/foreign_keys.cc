@@ -8,6 +8,7 @@
 
 #include "foreign_keys.h"
 #include "plugin/errors.h"
+#include "plugin/transaction.h"
 #include "handler/ha_holdfast.h"
 
 #include <algorithm>
@@ -235,6 +236,12 @@ static int check_new(THD *thd, Reference &reference, const TABLE *form)
   hf_code code= look_for(reference.parent);
   if (code == HF_TABLE_NOT_FOUND)
     return checks ? cannot_add(thd, reference, "in this engine there is no table", table_of(reference.parent)) : 0;
+  // Rows that are copied look for what they refer to in a snapshot, in which a row is still there
+  // that a prepared transaction without a session has deleted.
+  if (checks && code == HF_OK && thd_sql_command(thd) == SQLCOM_ALTER_TABLE)
+    code= check_unprepared(reference.parent);
+  if (code == HF_LOCK_TIMEOUT)
+    my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
   if (code != HF_OK)
     return server_error(code, thd);
   Read_definition parent(thd, reference.parent);
