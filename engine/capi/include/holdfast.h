@@ -699,8 +699,8 @@ hf_code hf_alter_commit(const hf_database *database, hf_alter *const *alters, si
                         const hf_definition *definitions, size_t definition_count,
                         uint64_t lock_wait_timeout_ms);
 
-/* Ends a change; without `hf_alter_commit` before, the table stays as it was. Frees the pages
-   of indexes that are not needed any more, each of which it reads. */
+/* Ends a change; without `hf_alter_commit` before, the table stays as it was. Frees the pages of
+   indexes that are not needed any more, each of which it reads. */
 hf_code hf_alter_free(hf_alter *alter);
 
 
@@ -817,8 +817,8 @@ typedef bool (*hf_gives_up)(void *context);
    which they wait, as far as `interest` asks for it, and when they sleep. In waits for other
    things the thread calls `gives_up`; see `hf_wake_waits`. So it does now and then in
    `hf_table_verify`, `hf_load_finish`, `hf_alter_finish` and `hf_alter_commit`, which end with
-   HF_INTERRUPTED then. The functions are called with `context` until the database is
-   closed, and must not call the database nor wait for a transaction. The first ones stay. */
+   HF_INTERRUPTED then. The functions are called with `context` until the database is closed, and
+   must not call the database nor wait for a transaction. The first ones stay. */
 hf_code hf_observe_waits(const hf_database *database, hf_interest interest, hf_waits_for waits_for,
                          hf_sleeps sleeps, hf_gives_up gives_up, void *context);
 

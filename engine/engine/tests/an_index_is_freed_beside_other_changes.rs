@@ -137,7 +137,7 @@ fn others_go_on(disk: &Slow, db: &RawDatabase, frees: impl FnOnce() + Send) -> b
         let freeing = scope.spawn(frees);
         reads.recv().unwrap();
         db.create_table("other", &[], b"", Lifetime::Lasting).unwrap();
-        // Nobody listens any more if it came too late.
+        // The reader has ended if this comes too late.
         let _ = done.send(());
         freeing.join().unwrap();
     });

@@ -391,9 +391,9 @@ int ha_holdfast::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *l
 {
   std::shared_ptr<const Links> now;
   References referring= references_to(name);
-  // For statements that change rows the names do, and what may follow: a DELETE opens tables by what
-  // they do ON DELETE, all the way down, and does not know that a row is changed in between, by SET
-  // NULL.
+  // For statements that change rows the names do, and what may follow: a DELETE opens tables by
+  // what they do ON DELETE, all the way down, and does not know that a row is changed in between,
+  // by SET NULL.
   if (thd_sql_command(thd) == SQLCOM_ALTER_TABLE)
     share->links(thd, table, name, false, &now);
   else if (has_rows_that_follow(name))

@@ -13,8 +13,8 @@
 //! the new indexes and adds notes of the dropped ones: from its commit on the tables are the new
 //! ones. Then another [`TableStore`] over the same file takes the place of the old one. When the
 //! alteration ends, purge and rollback release what was dropped, and its pages are freed; after
-//! that the note is removed, too. New indexes have no old versions: to views of before they do not exist
-//! ([`TableIndex::set_since`]).
+//! that the note is removed, too. New indexes have no old versions: to views of before they do not
+//! exist ([`TableIndex::set_since`]).
 //!
 //! **After a crash** in between, [`sweep`] frees the pages of every file that say they are of one
 //! of its unused indexes, before the database is open. No page is ever allocated without saying

@@ -187,8 +187,8 @@ impl Builder {
         self
     }
 
-    /// Memory for row locks, in bytes; where it is used up, the row locks of a transaction in a table
-    /// become a lock of the table. Default 64 MiB, which is right for everything but tests.
+    /// Memory for row locks, in bytes; where it is used up, the row locks of a transaction in a
+    /// table become a lock of the table. Default 64 MiB, which is right for everything but tests.
     #[must_use]
     pub fn lock_memory_bytes(mut self, bytes: usize) -> Builder {
         self.lock_memory_bytes = bytes;

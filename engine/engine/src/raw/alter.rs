@@ -24,8 +24,8 @@ pub enum IndexSource<'a> {
 }
 
 /// A change of a table's indexes that is under way. Dropped before it is made, it leaves the table
-/// as it was; dropped behind that, it frees the pages of indexes that have gone, which takes as long
-/// as reading them does.
+/// as it was; dropped behind that, it frees the pages of indexes that have gone, which takes as
+/// long as reading them does.
 pub struct RawAlter {
     instance: Arc<Instance>,
     alteration: Alteration,

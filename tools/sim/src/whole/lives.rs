@@ -137,12 +137,7 @@ fn one_life(
         let (disk, plan, txns, coverage) = (&disk, &plan, &txns, &coverage);
         shared_files::Leavings { disk, plan, txns, before, closed, faults, coverage }.check(dice)?;
     }
-    // The process may end alone: then the next one reads what was written and not synced.
-    let stays_on = !disk.is_dead() && !looks && struck.is_empty() && dice.percent(50);
-    if stays_on && !closed {
-        coverage.count("life: process ended, the system lives on");
-    }
-    let disk = if stays_on { disk } else { disk.reboot(dice.any()) };
+    let disk = leave(disk, looks || !struck.is_empty(), closed, dice, &coverage);
     if !struck.is_empty() {
         strikes.strike_again(&disk, &plan, dice)?;
         let (disk, plan, txns, coverage) = (&disk, &plan, &txns, &coverage);
@@ -157,6 +152,18 @@ fn one_life(
         copy.check(&txns, before, &plan, dice, &coverage).context("a backup")?;
     }
     Ok((disk.reboot(dice.any()), kept))
+}
+
+/// The disk behind a life: after a power cut, or, unless `cut` says that there has to be one, as a
+/// process that ends alone leaves it. Then the next one reads what was written and not synced.
+fn leave(disk: CrashDisk, cut: bool, closed: bool, dice: &mut Dice, coverage: &Coverage) -> CrashDisk {
+    if cut || disk.is_dead() || !dice.percent(50) {
+        return disk.reboot(dice.any());
+    }
+    if !closed {
+        coverage.count("life: process ended, the system lives on");
+    }
+    disk
 }
 
 /// Counts what the engine's own counters say has happened.
