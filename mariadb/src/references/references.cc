@@ -6,7 +6,6 @@
 
 #include "references.h"
 #include "ddl/definition.h"
-#include "handler/share.h"
 #include "plugin/errors.h"
 #include "sp_cache.h"
 #include "sql_show.h"
@@ -182,8 +181,7 @@ bool by_schema_and_name(const Reference &a, const Reference &b)
 class Known_references
 {
 public:
-  /* Whether links have to be made anew. */
-  bool set(const std::string &table, References references)
+  void set(const std::string &table, References references)
   {
     std::lock_guard<std::mutex> guard(mutex);
     bool mattered= matters(table);
@@ -204,13 +202,15 @@ public:
       by_child.erase(table);
     else
       by_child[table]= std::move(references);
-    return (mattered || matters(table)) && changed();
+    if (mattered || matters(table))
+      changed();
   }
 
-  bool touch(const std::string &table)
+  void touch(const std::string &table)
   {
     std::lock_guard<std::mutex> guard(mutex);
-    return matters(table) && changed();
+    if (matters(table))
+      changed();
   }
 
   References of(const std::string &table)
@@ -259,11 +259,10 @@ public:
 
 private:
   /* Routines keep lists of the tables that their statements open: those are to be made anew. */
-  bool changed()
+  void changed()
   {
     version++;
     sp_cache_invalidate();
-    return true;
   }
 
   bool matters(const std::string &table)
@@ -293,14 +292,12 @@ void collect_references()
 
 void know_references(const std::string &table, References references)
 {
-  if (known.set(table, std::move(references)))
-    forget_links();
+  known.set(table, std::move(references));
 }
 
 void table_has_changed(const std::string &table)
 {
-  if (known.touch(table))
-    forget_links();
+  known.touch(table);
 }
 
 References references_of(const std::string &table)
