@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{code, ok, open, slice};
+use common::{begin, code, ok, open, slice};
 use holdfast_capi::*;
 
 static SLEEPS: AtomicBool = AtomicBool::new(false);
@@ -64,15 +64,9 @@ fn a_change_of_a_definition_is_given_up() {
     ok!(hf_observe_waits(database, Some(interest), Some(waits_for), Some(sleeps), Some(gives_up), null_mut()));
     let rows = [IndexSpec { name: slice(b"rows"), unique: true }];
     ok!(hf_table_create(database, slice(b"t"), rows.as_ptr(), rows.len(), slice(b""), false));
-    let (mut table, mut writer) = (null_mut(), null_mut());
+    let mut table = null_mut();
     ok!(hf_table_open(database, slice(b"t"), &raw mut table));
-    let options = TransactionOptions {
-        struct_size: size_of::<TransactionOptions>(),
-        isolation: Isolation::RepeatableRead,
-        snapshot_isolation: false,
-        read_only: false,
-    };
-    ok!(hf_begin(database, &raw const options, &raw mut writer));
+    let writer = begin(database);
     ok!(hf_insert(writer, table, 0, slice(b"1"), slice(b"one"), 0, Lock::None));
 
     assert_eq!(killed(database, |db| code!(hf_table_drop(db, slice(b"t"), LONG_MS))), Code::Interrupted);

@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{code, ok, open, slice};
+use common::{begin, code, ok, open, slice};
 use holdfast_capi::*;
 
 static KILLED: AtomicBool = AtomicBool::new(false);
@@ -35,18 +35,6 @@ fn killed(call: impl FnOnce() -> Code) -> Code {
     let code = call();
     KILLED.store(false, Ordering::SeqCst);
     code
-}
-
-fn begin(database: *const Database) -> *mut Transaction {
-    let options = TransactionOptions {
-        struct_size: size_of::<TransactionOptions>(),
-        isolation: Isolation::RepeatableRead,
-        snapshot_isolation: false,
-        read_only: false,
-    };
-    let mut transaction = null_mut();
-    ok!(hf_begin(database, &raw const options, &raw mut transaction));
-    transaction
 }
 
 fn check(database: *const Database, entries: bool) -> Code {

@@ -5,20 +5,14 @@ mod common;
 
 use std::ptr::{null, null_mut};
 
-use common::{code, ok, open, slice};
+use common::{begin, code, ok, open, slice};
 use holdfast_capi::*;
 
 /// Prepares a transaction that puts a row into `table`, and closes it.
 fn prepare(database: *const Database, table: &[u8], xid: &[u8]) {
-    let (mut opened, mut txn) = (null_mut(), null_mut());
+    let mut opened = null_mut();
     ok!(hf_table_open(database, slice(table), &raw mut opened));
-    let options = TransactionOptions {
-        struct_size: size_of::<TransactionOptions>(),
-        isolation: Isolation::RepeatableRead,
-        snapshot_isolation: false,
-        read_only: false,
-    };
-    ok!(hf_begin(database, &raw const options, &raw mut txn));
+    let txn = begin(database);
     ok!(hf_insert(txn, opened, 0, slice(b"row"), slice(b"value"), 0, Lock::None));
     ok!(hf_prepare(txn, slice(xid), Flush::Sync));
     ok!(hf_transaction_free(txn));

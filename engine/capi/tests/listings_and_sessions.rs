@@ -5,7 +5,7 @@ mod common;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-use common::{code, ok, open, slice};
+use common::{begin, code, ok, open, slice};
 use holdfast_capi::*;
 
 fn text(slice: Slice) -> String {
@@ -62,14 +62,7 @@ fn every_listing_can_be_read() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&dir.path().join("db").display().to_string(), None);
     ok!(hf_set_sessions(database, Some(find_session), null_mut()));
-    let options = TransactionOptions {
-        struct_size: size_of::<TransactionOptions>(),
-        isolation: Isolation::RepeatableRead,
-        snapshot_isolation: false,
-        read_only: false,
-    };
-    let mut transaction = null_mut();
-    ok!(hf_begin(database, &raw const options, &raw mut transaction));
+    let transaction = begin(database);
     let (mut number, mut name, mut seen) = (0, slice(b""), Vec::new());
     while code!(hf_listing_name(number, &raw mut name)) == Code::Ok {
         let listed = list(database, number);

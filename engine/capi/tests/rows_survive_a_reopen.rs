@@ -6,7 +6,7 @@ mod common;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{code, ok, open, slice};
+use common::{begin, code, ok, open, slice};
 use holdfast_capi::*;
 
 static RECOVERED: AtomicU64 = AtomicU64::new(0);
@@ -20,18 +20,6 @@ fn table(database: *const Database) -> *mut Table {
     let mut table = null_mut();
     ok!(hf_table_open(database, slice(b"t"), &raw mut table));
     table
-}
-
-fn begin(database: *const Database) -> *mut Transaction {
-    let options = TransactionOptions {
-        struct_size: size_of::<TransactionOptions>(),
-        isolation: Isolation::RepeatableRead,
-        snapshot_isolation: false,
-        read_only: false,
-    };
-    let mut transaction = null_mut();
-    ok!(hf_begin(database, &raw const options, &raw mut transaction));
-    transaction
 }
 
 /// All keys of an index, last first.

@@ -1,4 +1,5 @@
 //! What the tests of the interface share.
+#![allow(dead_code)]
 
 use std::ptr::null_mut;
 
@@ -47,4 +48,17 @@ pub fn open(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>) -> *
     let mut database = null_mut();
     ok!(hf_open(slice(path.as_bytes()), &raw const settings, &raw mut database));
     database
+}
+
+/// Begins a transaction that writes, at REPEATABLE READ.
+pub fn begin(database: *const Database) -> *mut Transaction {
+    let options = TransactionOptions {
+        struct_size: size_of::<TransactionOptions>(),
+        isolation: Isolation::RepeatableRead,
+        snapshot_isolation: false,
+        read_only: false,
+    };
+    let mut transaction = null_mut();
+    ok!(hf_begin(database, &raw const options, &raw mut transaction));
+    transaction
 }

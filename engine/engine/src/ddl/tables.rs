@@ -54,7 +54,7 @@ use crate::schema::catalog::{IndexRecord, Named, NextIds, TableRecord};
 use crate::schema::handle::TableHandle;
 use crate::schema::store;
 use crate::schema::store::{Origin, TableStore};
-use crate::schema::table_file::{self, Closed, file_name};
+use crate::schema::table_file::{self, Closed};
 use crate::{Error, Result};
 
 /// How durable changes of the catalog are. An open drops a temporary table that is still there.
@@ -232,7 +232,7 @@ impl Drop for Made<'_> {
 
 /// The next open removes a file that stays.
 fn remove_file(instance: &Instance, space: &SpaceFile) {
-    let _ = space.close(true).and_then(|()| instance.disk.remove(&file_name(space.id())));
+    let _ = space.close(true).and_then(|()| instance.disk.remove(&space.id().file_name()));
 }
 
 /// Makes the file of a table, and its empty trees.
@@ -240,7 +240,7 @@ pub(super) fn make<'i>(instance: &'i Instance, plan: &Plan) -> Result<Made<'i>> 
     let ids = take_ids(instance, plan)?;
     let id = SpaceId(ids.space);
     let (store, disk, uuid) = (&instance.store, &*instance.disk, instance.meta.uuid);
-    let space = SpaceFile::create_for(plan.lifetime, store, disk, id, &file_name(id), uuid)?;
+    let space = SpaceFile::create_for(plan.lifetime, store, disk, id, &id.file_name(), uuid)?;
     let planted = plant(instance, &space, plan, ids).inspect_err(|_| remove_file(instance, &space));
     Ok(Made { instance, record: planted?, space, is_kept: false })
 }
@@ -274,7 +274,7 @@ fn take_ids(instance: &Instance, plan: &Plan) -> Result<NextIds> {
     let mut next = instance.ddl.lock();
     let mut ids = *next;
     // The file of a stranger keeps its name.
-    while instance.disk.exists(&file_name(SpaceId(ids.space)))? {
+    while instance.disk.exists(&SpaceId(ids.space).file_name())? {
         ids.space = numbers_left(ids.space.checked_add(1))?;
     }
     let ahead = ids.space.checked_add(SPACES_AHEAD);

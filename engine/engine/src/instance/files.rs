@@ -8,7 +8,6 @@ use holdfast_tree::{SpaceFile, Store};
 use holdfast_wal::WalConfig;
 
 use crate::instance::meta::Meta;
-use crate::schema::table_file::file_name;
 
 /// The files of an open database.
 pub(crate) struct Files {
@@ -40,5 +39,5 @@ pub(crate) fn open_space(
 
 /// Opens the file of a table. Why it cannot be used is no error of the database.
 pub(crate) fn open_table(disk: &dyn Disk, store: &Arc<Store>, meta: &Meta, id: SpaceId) -> Result<Arc<SpaceFile>> {
-    open_space(disk, store, meta, id, &file_name(id))
+    open_space(disk, store, meta, id, &id.file_name())
 }

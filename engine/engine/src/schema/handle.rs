@@ -12,7 +12,6 @@ use crate::rows::types::{Key, Value};
 use crate::schema::catalog::{IndexRecord, Named, TableRecord};
 use crate::schema::info::{IndexInfo, TableInfo};
 use crate::schema::store::TableStore;
-use crate::schema::table_file::file_name;
 use crate::{Error, Result};
 
 /// A table that a transaction uses.
@@ -147,7 +146,7 @@ impl TableHandle {
         };
         TableInfo {
             name: self.name.clone(),
-            file: file_name(self.record.space),
+            file: self.record.space.file_name(),
             space_id: self.record.space.0,
             table_id: self.record.table_id,
             key_type: self.record.key_type.clone(),

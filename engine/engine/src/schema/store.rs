@@ -11,7 +11,7 @@ use holdfast_txn::{IndexKind, TableIndex, TxnSystem};
 
 use crate::rows::definition::IndexSpec;
 use crate::schema::catalog::TableRecord;
-use crate::schema::table_file::{TableFile, file_name};
+use crate::schema::table_file::TableFile;
 use crate::{Error, Result};
 
 /// Where a table comes from.
@@ -73,7 +73,7 @@ impl TableStore {
         let known: Vec<bool> = indexes.iter().map(|index| txns.register(index)).collect();
         let counted = origin != Origin::Found || known.first().is_some_and(|&known| known);
         let lifetime = if record.temporary { Lifetime::Temporary } else { Lifetime::Lasting };
-        let file = Arc::new(TableFile::new(Arc::clone(disk), file_name(record.space), space, lifetime));
+        let file = Arc::new(TableFile::new(Arc::clone(disk), record.space.file_name(), space, lifetime));
         TableStore::of(file, indexes, counted)
     }
 

@@ -14,15 +14,10 @@ use holdfast_txn::Wait;
 
 use crate::{Error, Result};
 
-/// The file of a table's space.
-pub(crate) fn file_name(space: SpaceId) -> String {
-    space.file_name()
-}
-
 /// The space in a file's name, or `None` if it is no table's.
 pub(crate) fn space_of(file: &str) -> Option<SpaceId> {
     let id = file.strip_prefix('t')?.strip_suffix(".hf")?.parse().ok().map(SpaceId)?;
-    (file_name(id) == file).then_some(id)
+    (id.file_name() == file).then_some(id)
 }
 
 /// Whether the file may be removed if the catalog does not know it: so it is from its creation
@@ -345,7 +340,7 @@ mod tests {
 
     #[test]
     fn names_of_files_lead_back_to_their_spaces() {
-        assert_eq!(space_of(&file_name(SpaceId(17))), Some(SpaceId(17)));
+        assert_eq!(space_of(&SpaceId(17).file_name()), Some(SpaceId(17)));
         for other in ["t17.hf.new", "t017.hf", "undo.hf", "t.hf", "system.hf", "t-1.hf"] {
             assert_eq!(space_of(other), None, "{other}");
         }

@@ -24,7 +24,6 @@ use crate::instance::files::{Files, open_space, open_table};
 use crate::instance::meta::{META, Meta};
 use crate::instance::overlay::OverlayDisk;
 use crate::instance::settings::{Builder, RecoveryProgress};
-use crate::schema::table_file::file_name;
 use crate::startup::creation;
 use crate::startup::start::start;
 
@@ -132,7 +131,7 @@ fn redo(environment: &Environment, files: &mut Files, mut recovery: Recovery) ->
         if let Some(space) = own.iter().find(|s| s.id() == id) {
             return Ok(Some(Arc::clone(space)));
         }
-        if !disk.exists(&file_name(id))? {
+        if !disk.exists(&id.file_name())? {
             return Ok(None);
         }
         let file = opened.entry(id).or_insert_with(|| open_table(&*disk, &store, &meta, id));

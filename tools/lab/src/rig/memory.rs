@@ -34,6 +34,14 @@ fn status_bytes(process: Option<u32>, name: &str) -> Result<u64> {
     Ok(kib << 10)
 }
 
+/// Resident memory of another process.
+///
+/// # Errors
+/// If it has ended.
+pub fn resident_bytes_of(process: u32) -> Result<u64> {
+    status_bytes(Some(process), "VmRSS")
+}
+
 /// Has the kernel keep the peak of another process anew. Where the kernel refuses that, the peak is
 /// that since the process began.
 pub fn begin_peak_of(process: u32) {

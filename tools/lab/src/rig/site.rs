@@ -41,12 +41,17 @@ pub(crate) fn data_in(dir: &Path) -> Vec<PathBuf> {
     of_data.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
 }
 
+/// A new directory with data in `dir`, removed when it is dropped.
+pub(crate) fn new_dir_in(dir: &Path) -> Result<TempDir> {
+    let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(dir);
+    made.with_context(|| format!("make a directory in {}", dir.display()))
+}
+
 impl DiskKind {
     /// A new directory on a real disk; none for the others.
     pub fn new_dir(&self) -> Result<Option<TempDir>> {
         let DiskKind::Real { dir, .. } = self else { return Ok(None) };
-        let made = tempfile::Builder::new().prefix(PREFIX).tempdir_in(dir);
-        Ok(Some(made.with_context(|| format!("make a directory in {}", dir.display()))?))
+        new_dir_in(dir).map(Some)
     }
 
     /// An empty disk for a database called `name`, with its model, if it has one. The model is off.

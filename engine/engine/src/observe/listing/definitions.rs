@@ -45,7 +45,7 @@ pub(super) fn tables(instance: &Instance, each: &mut EachRow<'_>) {
             Cell::Unsigned(u64::from(record.space.0)),
             Cell::Unsigned(record.indexes.len() as u64 + 1),
             Cell::Unsigned(rows.unwrap_or(0)),
-            Cell::Text(&crate::schema::table_file::file_name(record.space)),
+            Cell::Text(&record.space.file_name()),
             Cell::Unsigned(file.unwrap_or(0)),
         ]);
         if !on {

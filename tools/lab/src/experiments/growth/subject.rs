@@ -19,7 +19,7 @@ use super::outcome::Size;
 use super::plan::{EMBEDDED, Options, Step, UNFINISHED, UPDATES, USUAL_AGE};
 use super::watch::{Reached, Watch};
 use crate::progress::Progress;
-use crate::rig::site::Settings;
+use crate::rig::site::{Settings, new_dir_in};
 use crate::target::embedded::{Definition, EmbeddedRows, definition};
 
 const TABLE: &str = "sbtest";
@@ -41,8 +41,7 @@ struct Subject<'o> {
 /// Does all steps with a table of `mib` MiB; `before` is the next smaller size.
 pub(super) fn measure(options: &Options, mib: u64, before: Option<&Size>, progress: &mut Progress) -> Result<Size> {
     let rows = u32::try_from((mib << 20) / BYTES_PER_ROW).context("too many rows")?;
-    let place = tempfile::Builder::new().prefix("holdfast-lab-").tempdir_in(&options.dir);
-    let place = place.with_context(|| format!("make a directory in {}", options.dir.display()))?;
+    let place = new_dir_in(&options.dir)?;
     let subject = Subject { options, rows, tables: [definition(TABLE, true)], place };
     let mut watch = Watch { name: EMBEDDED, mib, before, taken: Vec::new(), progress };
     let db = RawDatabase::new(subject.builder().create(subject.path())?);

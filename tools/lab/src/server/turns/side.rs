@@ -21,6 +21,7 @@ use crate::experiments::sideload::HOT;
 use crate::measure::human;
 use crate::pin::Cores;
 use crate::progress::Progress;
+use crate::rig::memory;
 use crate::server::address::Address;
 use crate::server::contender::{Contender, INNODB, engine_name};
 use crate::server::data::{self, SCHEMA};
@@ -341,9 +342,7 @@ impl Subject for Side<'_> {
     }
 
     fn memory_mb(&self) -> Option<f64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()?.as_raw_nonzero())).ok()?;
-        let kib = crate::machine::field(&status, "VmRSS")?.split_whitespace().next()?.parse::<f64>().ok()?;
-        Some(kib * 1024.0 / 1e6)
+        memory::resident_bytes_of(self.process()?).ok().map(|bytes| bytes as f64 / 1e6)
     }
 
     fn hold_snapshot(&mut self) -> Result<()> {
