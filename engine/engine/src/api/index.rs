@@ -1,6 +1,7 @@
 //! Reading a table through one of its secondary indexes.
 
 use std::fmt;
+use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
@@ -40,30 +41,30 @@ fn entry_bounds<'k, I: Key>(range: &impl RangeBounds<I::Ref<'k>>) -> (Bound<Vec<
     let from = match range.start_bound() {
         Bound::Unbounded => Bound::Unbounded,
         Bound::Included(key) => Bound::Included(encode(key)),
-        Bound::Excluded(key) => after(encode(key)),
+        Bound::Excluded(key) => match after(encode(key)) {
+            Some(start) => Bound::Included(start),
+            None => return (Bound::Excluded(Vec::new()), Bound::Excluded(Vec::new())),
+        },
     };
     let to = match range.end_bound() {
         Bound::Unbounded => Bound::Unbounded,
         Bound::Excluded(key) => Bound::Excluded(encode(key)),
-        Bound::Included(key) => match after(encode(key)) {
-            Bound::Included(end) => Bound::Excluded(end),
-            other => other,
-        },
+        Bound::Included(key) => after(encode(key)).map_or(Bound::Unbounded, Bound::Excluded),
     };
     (from, to)
 }
 
-/// The first byte string behind all that begin with `prefix`, as a bound; unbounded if there is
-/// none.
-fn after(mut prefix: Vec<u8>) -> Bound<Vec<u8>> {
+/// The first byte string behind all that begin with `prefix`. `None` if there is none: all bytes
+/// of `prefix` are `ff`, and nothing sorts behind its entries.
+fn after(mut prefix: Vec<u8>) -> Option<Vec<u8>> {
     while let Some(last) = prefix.last_mut() {
         if *last < u8::MAX {
             *last += 1;
-            return Bound::Included(prefix);
+            return Some(prefix);
         }
         prefix.pop();
     }
-    Bound::Unbounded
+    None
 }
 
 impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
@@ -137,8 +138,12 @@ struct Found<K: Key, I: Key> {
 }
 
 impl<K: Key, I: Key> IndexEntries<'_, K, I> {
-    /// The next entry decoded, with the row key's bytes as well.
+    /// The next entry decoded, with the row key's bytes as well. The range ends after an error.
     fn step(&mut self, direction: Direction) -> Result<Option<Found<K, I>>> {
+        self.find(direction).inspect_err(|_| self.ends.end())
+    }
+
+    fn find(&mut self, direction: Direction) -> Result<Option<Found<K, I>>> {
         let handle = self.ends.handle.clone();
         let Some((mut entry, _)) = self.ends.step(direction)? else { return Ok(None) };
         let index_key = I::decode_key(&mut entry, false).ok_or_else(|| undecodable::<I>(&handle.name, "index key"))?;
@@ -161,6 +166,8 @@ impl<K: Key, I: Key> DoubleEndedIterator for IndexEntries<'_, K, I> {
     }
 }
 
+impl<K: Key, I: Key> FusedIterator for IndexEntries<'_, K, I> {}
+
 /// The rows of a range of an index; made by [`Index::range`].
 pub struct IndexRange<'t, K: Key, V: Value, I: Key> {
     entries: IndexEntries<'t, K, I>,
@@ -169,6 +176,10 @@ pub struct IndexRange<'t, K: Key, V: Value, I: Key> {
 
 impl<K: Key, V: Value, I: Key> IndexRange<'_, K, V, I> {
     fn step(&mut self, direction: Direction) -> Result<Option<IndexedRow<K, V, I>>> {
+        self.find(direction).inspect_err(|_| self.entries.ends.end())
+    }
+
+    fn find(&mut self, direction: Direction) -> Result<Option<IndexedRow<K, V, I>>> {
         let mut value = Vec::new();
         while let Some(Found { entry: (index_key, key), key_bytes }) = self.entries.step(direction)? {
             // The row has gone only if the transaction has deleted it meanwhile, on another thread.
@@ -195,6 +206,8 @@ impl<K: Key, V: Value, I: Key> DoubleEndedIterator for IndexRange<'_, K, V, I> {
         self.step(Direction::Backward).transpose()
     }
 }
+
+impl<K: Key, V: Value, I: Key> FusedIterator for IndexRange<'_, K, V, I> {}
 
 impl<K: Key, V: Value, I: Key> fmt::Debug for Index<'_, K, V, I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -224,5 +237,13 @@ mod tests {
         assert_eq!((from, to), (Bound::Included(vec![3]), Bound::Excluded(vec![8])));
         let (from, to) = entry_bounds::<u8>(&(Bound::Excluded(3), Bound::Included(255)));
         assert_eq!((from, to), (Bound::Included(vec![4]), Bound::Unbounded));
+    }
+
+    #[test]
+    fn nothing_lies_behind_the_greatest_key() {
+        let nothing = (Bound::Excluded(vec![]), Bound::Excluded(vec![]));
+        assert_eq!(entry_bounds::<u8>(&(Bound::Excluded(255), Bound::Unbounded)), nothing);
+        assert_eq!(entry_bounds::<()>(&(Bound::Excluded(()), Bound::Unbounded)), nothing);
+        assert_eq!(entry_bounds::<[u8; 2]>(&(Bound::Excluded(&[255, 255]), Bound::Unbounded)), nothing);
     }
 }

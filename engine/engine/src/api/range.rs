@@ -3,6 +3,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::Bound;
 
@@ -14,7 +15,8 @@ use crate::schema::handle::{TableHandle, TableRef};
 use crate::session::transaction::{Direction, LockKind, RawCursor, Transaction};
 use crate::{Error, Result};
 
-/// The rows of a range, from both ends; made by [`crate::ReadTable::range`].
+/// The rows of a range, from both ends; made by [`crate::ReadTable::range`]. Nothing comes after an
+/// error.
 ///
 /// It holds no page and no latch between items, so it may live as long as its transaction, and
 /// thousands of them may be open. Rows that the same write transaction adds ahead of it will be
@@ -64,6 +66,19 @@ impl<'t> Ends<'t> {
         }
     }
 
+    /// A cursor at the end that `direction` starts at.
+    fn sought(&self, direction: Direction) -> Result<RawCursor<'t>> {
+        let (from, to) = (self.bounds.0.as_ref().map(Vec::as_slice), self.bounds.1.as_ref().map(Vec::as_slice));
+        let mut cursor = self.cursor();
+        cursor.seek(from, to, direction)?;
+        Ok(cursor)
+    }
+
+    /// Ends the range, after an error of what the caller makes of it.
+    pub(crate) fn end(&mut self) {
+        self.done = true;
+    }
+
     /// The next key and value from the end that `direction` starts at.
     pub(crate) fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
         if self.done {
@@ -96,16 +111,16 @@ impl<'t> Ends<'t> {
 
     /// Moves one cursor; false when the range is through.
     fn advance(&mut self, direction: Direction) -> Result<bool> {
-        let mut cursor = match direction {
-            Direction::Forward => self.front.take(),
-            Direction::Backward => self.back.take(),
+        let (own, other) = match direction {
+            Direction::Forward => (self.front.take(), &self.back),
+            Direction::Backward => (self.back.take(), &self.front),
         };
-        if cursor.is_none() {
-            let mut made = self.cursor();
-            made.seek(self.bounds.0.as_ref().map(Vec::as_slice), self.bounds.1.as_ref().map(Vec::as_slice), direction)?;
-            cursor = Some(made);
-        }
-        let Some(mut cursor) = cursor else { return Ok(false) };
+        // Both ends are of one statement: they see the same also at READ COMMITTED.
+        let own = own.or_else(|| other.as_ref().and_then(RawCursor::turned));
+        let mut cursor = match own {
+            Some(cursor) => cursor,
+            None => self.sought(direction)?,
+        };
         let found = cursor.next(&mut self.key, &mut self.value)?;
         let slot = match direction {
             Direction::Forward => &mut self.front,
@@ -147,11 +162,12 @@ impl<'t, K: Key, V: Value> Range<'t, K, V> {
 
     fn step(&mut self, direction: Direction) -> Option<Result<Row<K, V>>> {
         let handle = self.ends.handle.clone();
-        match self.ends.step(direction) {
-            Ok(None) => None,
-            Ok(Some((key, value))) => Some(decode_row::<K, V>(&handle, key, value)),
-            Err(error) => Some(Err(error)),
-        }
+        let found = match self.ends.step(direction) {
+            Ok(None) => return None,
+            Ok(Some((key, value))) => decode_row::<K, V>(&handle, key, value),
+            Err(error) => Err(error),
+        };
+        Some(found.inspect_err(|_| self.ends.end()))
     }
 }
 
@@ -174,6 +190,8 @@ impl<K: Key, V: Value> DoubleEndedIterator for Range<'_, K, V> {
         self.step(Direction::Backward)
     }
 }
+
+impl<K: Key, V: Value> FusedIterator for Range<'_, K, V> {}
 
 impl<K: Key, V: Value> fmt::Debug for Range<'_, K, V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -229,20 +247,23 @@ impl<'t, K: Key, V: Value> Cursor<'t, K, V> {
     fn position<'k>(&mut self, range: &impl std::ops::RangeBounds<K::Ref<'k>>, direction: Direction) -> Result<()> {
         let from = range.start_bound().map(|key| encode_key::<K>(*key));
         let to = range.end_bound().map(|key| encode_key::<K>(*key));
+        self.positioned = false;
+        self.raw.seek(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice), direction)?;
         self.positioned = true;
-        self.raw.seek(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice), direction)
+        Ok(())
     }
 
     /// Replaces the contents of `key` and `value` by the next row in the direction of the last
-    /// seek; false at the end of the range.
+    /// seek; false at the end of the range. After an error the cursor has no position: a seek that
+    /// begins behind the last row goes on.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] before the first seek; as [`crate::ReadTable::get`].
+    /// [`Error::InvalidArgument`] without a position; as [`crate::ReadTable::get`].
     pub fn next_into(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         if !self.positioned {
             return Err(Error::invalid("the cursor has no position; call seek or seek_rev first"));
         }
-        self.raw.next(key, value)
+        self.raw.next(key, value).inspect_err(|_| self.positioned = false)
     }
 }
 

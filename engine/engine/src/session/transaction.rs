@@ -463,3 +463,11 @@ impl<'t> RawCursor<'t> {
         }
     }
 }
+    /// A cursor at the other end of the range, which sees what this one sees. `None` if they lock
+    /// what they read.
+    pub(crate) fn turned(&self) -> Option<RawCursor<'t>> {
+        let cursor = Some(self.cursor.as_ref()?.turned()?);
+        let (transaction, table) = (self.transaction, self.table.clone());
+        Some(RawCursor { transaction, table, index: self.index, scan: self.scan, lock: self.lock, cursor })
+    }
+

@@ -50,6 +50,9 @@ enum Newest {
     Unclear,
 }
 
+/// An end of a cursor's range.
+type End = Bound<Box<[u8]>>;
+
 /// A cursor. Obtained from [`Txn::cursor`].
 pub struct RowCursor {
     pub(super) system: Local<Arc<TxnSystem>>,
@@ -67,8 +70,8 @@ pub struct RowCursor {
     pub(super) statement: u32,
     /// How far it has come.
     walk: Walk,
-    pub(super) from: Bound<Box<[u8]>>,
-    pub(super) to: Bound<Box<[u8]>>,
+    pub(super) from: End,
+    pub(super) to: End,
     /// How many changes of the transaction, and of them how many to this index, the cursor has
     /// noticed.
     changes_seen: u64,
@@ -104,7 +107,7 @@ pub(super) fn access<'a>(
     acc.with_statement(statement).with_scan_plan(plan)
 }
 
-pub(super) fn borrow(bound: &Bound<Box<[u8]>>) -> Bound<&[u8]> {
+pub(super) fn borrow(bound: &End) -> Bound<&[u8]> {
     bound.as_ref().map(|key| &**key)
 }
 
@@ -130,24 +133,40 @@ impl Txn {
             self.check_age(index)?;
         }
         let locking = mode.map(|mode| self.locking(index, mode, from, to, options)).transpose()?;
-        self.owner().cursor_opens();
+        let range = (from.map(Box::from), to.map(Box::from));
+        let mut cursor = RowCursor::open(&self.system, self.owner(), index, range, options);
+        (cursor.view, cursor.locking) = (view, locking);
+        Ok(cursor)
+    }
+}
+
+impl RowCursor {
+    /// A cursor that has read nothing, without view and locks.
+    fn open(
+        system: &Local<Arc<TxnSystem>>,
+        owner: &Arc<Owner>,
+        index: &Arc<TableIndex>,
+        (from, to): (End, End),
+        options: CursorOptions,
+    ) -> RowCursor {
+        owner.cursor_opens();
         let Buffers { batch, key, value } = Buffers::take();
-        Ok(RowCursor {
-            view,
-            system: Arc::clone(&self.system),
-            owner: Arc::clone(self.owner()),
+        RowCursor {
+            view: None,
+            system: Arc::clone(system),
+            owner: Arc::clone(owner),
             index: Arc::clone(index),
-            locking,
+            locking: None,
             direction: options.direction,
             scan: options.scan,
             part: options.part,
             plan: None,
-            statement: self.system.store.pool().access(AccessKind::Range).statement(),
+            statement: system.store.pool().access(AccessKind::Range).statement(),
             walk: Walk::default(),
-            from: from.map(Box::from),
-            to: to.map(Box::from),
-            changes_seen: self.owner().changes(),
-            index_changes_seen: self.owner().changes_of(index.id()),
+            from,
+            to,
+            changes_seen: owner.changes(),
+            index_changes_seen: owner.changes_of(index.id()),
             batch,
             stale: false,
             at: 0,
@@ -159,11 +178,25 @@ impl Txn {
             done: false,
             key,
             value,
-        })
+        }
     }
-}
 
-impl RowCursor {
+    /// A cursor that reads the same range at the same view, from its other end. `None` if this one
+    /// locks what it reads.
+    #[must_use]
+    pub fn turned(&self) -> Option<RowCursor> {
+        let view = self.view.as_ref()?.share();
+        let direction = match self.direction {
+            Direction::Forward => Direction::Reverse,
+            Direction::Reverse => Direction::Forward,
+        };
+        let options = CursorOptions { direction, scan: self.scan, part: self.part, ..CursorOptions::default() };
+        let range = (self.from.clone(), self.to.clone());
+        let mut cursor = RowCursor::open(&self.system, &self.owner, &self.index, range, options);
+        cursor.view = Some(view);
+        Some(cursor)
+    }
+
     /// The next entry that the transaction sees, or `None` at the end of the range. The slices are
     /// valid until the next call.
     ///
