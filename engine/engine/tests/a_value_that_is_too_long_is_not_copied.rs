@@ -22,3 +22,16 @@ fn it_is_refused_by_its_length() {
     let txn = db.begin_read().unwrap();
     assert_eq!(txn.open_table(&VALUES).unwrap().get(2).unwrap().as_deref(), Some(&b"short"[..]));
 }
+
+/// Nor is a field of one.
+#[test]
+fn a_field_that_is_too_long_is_not_copied() {
+    const FIELDS: TableDefinition<u64, (u64, Option<&[u8]>, &str)> = TableDefinition::new("fields");
+    let Ok(len) = usize::try_from(VALUE_LEN_MAX + 1) else { return };
+    let value = vec![0; len];
+    let db = Database::in_memory().unwrap();
+    let txn = db.begin_write().unwrap();
+    let refused = txn.open_table(&FIELDS).unwrap().insert(1, (1, Some(&value), "text"));
+    // The error has the least length that the value can have, which is known before the copy.
+    assert!(matches!(refused, Err(Error::ValueTooLong { len, .. }) if len == VALUE_LEN_MAX + 6), "{refused:?}");
+}

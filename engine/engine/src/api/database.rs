@@ -172,8 +172,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::create_table`]; those of [`crate::TableLoader::push`];
-    /// [`crate::Error::DuplicateKey`] if a unique index gets a key twice; what `rows` returns.
+    /// As [`Database::create_table`]; what `rows` returns; those of [`crate::TableLoader::push`]
+    /// after which the load has failed, also if `rows` passes over them.
     pub fn create_table_with<K: Key, V: Value>(
         &self,
         definition: &TableDefinition<K, V>,

@@ -6,11 +6,11 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use holdfast_base::limits;
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Tree};
 use holdfast_txn::{IndexKind, Loader as TreeLoader, NewValue, TableIndex};
 
-use crate::Result;
 use crate::instance::Instance;
 use crate::rows::definition::IndexSpec;
 use crate::rows::encoding::{encode, encode_key};
@@ -18,6 +18,7 @@ use crate::rows::entries::entry;
 use crate::rows::types::{Key, Value};
 use crate::schema::catalog::TableRecord;
 use crate::sort::{Share, Sorter};
+use crate::{Error, Result};
 
 /// Takes the rows of a table that is being created; see [`crate::Database::create_table_with`].
 pub struct TableLoader<'l, K: Key, V: Value> {
@@ -26,28 +27,61 @@ pub struct TableLoader<'l, K: Key, V: Value> {
     /// The entries of each secondary index.
     entries: Vec<Sorter>,
     share: Share,
+    key_len_max: usize,
+    /// The error after which a part of a row is there and another part is not.
+    failed: Option<Error>,
     types: PhantomData<fn() -> (K, V)>,
+}
+
+/// An entry of a secondary index, and how much of its key has to be unique.
+struct NewEntry {
+    index: usize,
+    key: Vec<u8>,
+    unique: usize,
+    value: Vec<u8>,
 }
 
 impl<K: Key, V: Value> TableLoader<'_, K, V> {
     /// Appends a row; keys must ascend.
     ///
     /// # Errors
-    /// [`crate::Error::DuplicateKey`] if the key is the one before, or if a unique index gets a key
-    /// twice (which the end of the load may find only); [`crate::Error::InvalidArgument`] if the
-    /// key is less than the one before;
-    /// [`crate::Error::KeyTooLong`], [`crate::Error::ValueTooLong`]; [`crate::Error::DiskFull`],
-    /// [`crate::Error::Io`].
+    /// [`crate::Error::DuplicateKey`] if the key is the one before;
+    /// [`crate::Error::InvalidArgument`] if it is less; [`crate::Error::KeyTooLong`],
+    /// [`crate::Error::ValueTooLong`]: the row is not added, and the program may go on with others.
+    /// [`crate::Error::DuplicateKey`] if a unique index gets a key twice (which the end of the load
+    /// may find only); [`crate::Error::DiskFull`], [`crate::Error::Io`]: the load has failed, and
+    /// so do all later calls and the creation of the table.
     pub fn push(&mut self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
         let (key, value) = (encode_key::<K>(key), encode::<V>(value)?);
-        for (spec, entries) in self.specs.iter().zip(&mut self.entries) {
-            for index_key in spec.keys(&key, &value)? {
-                let (entry, covered) = entry(&index_key, &key);
-                let unique = if spec.unique { index_key.len() } else { entry.len() };
-                entries.push(&entry, unique, NewValue::from(&covered))?;
+        self.rows.check_next(&key)?;
+        // Before anything is added: this calls code of the program, which may panic.
+        let entries = self.entries_of(&key, &value)?;
+        self.add(&key, &value, entries).inspect_err(|error| self.failed = Some(error.clone()))
+    }
+
+    fn entries_of(&self, row_key: &[u8], row: &[u8]) -> Result<Vec<NewEntry>> {
+        let mut entries = Vec::new();
+        for (index, spec) in self.specs.iter().enumerate() {
+            for index_key in spec.keys(row_key, row)? {
+                let (key, value) = entry(&index_key, row_key);
+                if key.len() > self.key_len_max {
+                    return Err(Error::KeyTooLong { len: key.len(), max: self.key_len_max });
+                }
+                let unique = if spec.unique { index_key.len() } else { key.len() };
+                entries.push(NewEntry { index, key, unique, value });
             }
         }
-        self.rows.push(&key, &value)?;
+        Ok(entries)
+    }
+
+    fn add(&mut self, key: &[u8], value: &[u8], entries: Vec<NewEntry>) -> Result<()> {
+        self.rows.push(key, value)?;
+        for NewEntry { index, key, unique, value } in entries {
+            self.entries[index].push(&key, unique, NewValue::from(&value))?;
+        }
         if self.entries.iter().map(Sorter::cost).sum::<usize>() < self.share.bytes() {
             return Ok(());
         }
@@ -70,10 +104,15 @@ pub(crate) fn fill<K: Key, V: Value>(
         specs,
         entries: specs.iter().map(|_| Sorter::new(&instance.disk)).collect(),
         share: instance.sort_memory.share(),
+        key_len_max: limits::key_len_max(instance.meta.page_size),
+        failed: None,
         types: PhantomData,
     };
     rows(&mut loader)?;
-    let TableLoader { rows, entries, .. } = loader;
+    let TableLoader { rows, entries, failed, .. } = loader;
+    if let Some(error) = failed {
+        return Err(error);
+    }
     let count = rows.finish()?;
     for (index, mut entries) in record.indexes.iter().zip(entries) {
         let tree = TableIndex::new(Tree::open(space, index.id, index.root), IndexKind::Entries);

@@ -18,15 +18,21 @@ pub(crate) fn encode_key<K: Key>(key: K::Ref<'_>) -> Vec<u8> {
     out
 }
 
+/// A larger buffer is not kept: a thread that has asked for one long key must not hold its memory.
+const KEPT_BYTES: usize = 64 << 10;
+
 /// Runs `body` with the encoded key, in a buffer that the thread keeps, so that a read allocates
 /// nothing.
 pub(crate) fn with_key<K: Key, R>(key: K::Ref<'_>, body: impl FnOnce(&[u8]) -> R) -> R {
     thread_local!(static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) });
-    let mut buffer = BUFFER.take();
+    // A thread that ends has none any more.
+    let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
     buffer.clear();
     K::encode_key(key, true, &mut buffer);
     let result = body(&buffer);
-    BUFFER.set(buffer);
+    if buffer.capacity() <= KEPT_BYTES {
+        let _ = BUFFER.try_with(|kept| kept.set(buffer));
+    }
     result
 }
 
@@ -39,15 +45,18 @@ pub(crate) fn encode_bounds<'k, K: Key>(range: &impl RangeBounds<K::Ref<'k>>) ->
 /// The encoded value.
 ///
 /// # Errors
-/// [`Error::ValueTooLong`] if it is known to be that before it is copied.
+/// [`Error::ValueTooLong`], before it is copied if it is known by then.
 pub(crate) fn encode<V: Value>(value: V::Ref<'_>) -> Result<Vec<u8>> {
-    let len = V::encoded_len_min(value);
-    if len > limits::VALUE_LEN_MAX {
-        return Err(Error::ValueTooLong { len, max: limits::VALUE_LEN_MAX });
-    }
+    check_len(V::encoded_len_min(value))?;
     let mut out = Vec::new();
     V::encode(value, true, &mut out);
+    check_len(out.len() as u64)?;
     Ok(out)
+}
+
+fn check_len(len: u64) -> Result<()> {
+    let max = limits::VALUE_LEN_MAX;
+    if len > max { Err(Error::ValueTooLong { len, max }) } else { Ok(()) }
 }
 
 /// A row that the program's types cannot read.

@@ -149,22 +149,31 @@ impl BulkLoader<'_> {
         self
     }
 
+    /// Whether `key` may be the next one.
+    ///
+    /// # Errors
+    /// [`Error::DuplicateKey`] if it equals the one before, [`Error::InvalidArgument`] if it is
+    /// less; [`Error::KeyTooLong`].
+    pub fn check_next(&self, key: &[u8]) -> Result<()> {
+        self.tree.check_key(key)?;
+        match self.load.last.as_deref() {
+            Some(last) if last == key => Err(Error::DuplicateKey),
+            Some(last) if last > key => Err(Error::invalid("the input of a bulk load is not sorted")),
+            _ => Ok(()),
+        }
+    }
+
     /// Appends an entry.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`] if `key` equals the one before, [`Error::InvalidArgument`] if it is
-    /// less; [`Error::KeyTooLong`], [`Error::ValueTooLong`]; [`Error::DiskFull`], errors of the
-    /// log. After an error only [`BulkLoader::abort`] is valid.
+    /// Those of [`BulkLoader::check_next`] and [`Error::ValueTooLong`], after which the load goes
+    /// on without the entry; [`Error::DiskFull`], errors of the log, after which only
+    /// [`BulkLoader::abort`] is valid.
     pub fn push(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
-        self.tree.check_key(key)?;
+        self.check_next(key)?;
         let max = payload_len_max(self.tree.page_size(), key.len());
         if payload.len() > max {
             return Err(Error::ValueTooLong { len: payload.len() as u64, max: max as u64 });
-        }
-        match self.load.last.as_deref() {
-            Some(last) if last == key => return Err(Error::DuplicateKey),
-            Some(last) if last > key => return Err(Error::invalid("the input of a bulk load is not sorted")),
-            _ => {}
         }
         self.add(0, key, payload)?;
         let last = self.load.last.get_or_insert_default();

@@ -101,11 +101,21 @@ pub struct SuspendedLoader {
 }
 
 impl Loader<'_> {
+    /// Whether `key` may be the next one.
+    ///
+    /// # Errors
+    /// As [`BulkLoader::check_next`].
+    pub fn check_next(&self, key: &[u8]) -> Result<()> {
+        self.tree.check_next(key)
+    }
+
     /// Appends an entry; keys ascend.
     ///
     /// # Errors
-    /// As [`BulkLoader::push`]; [`Error::ValueTooLong`].
+    /// As [`BulkLoader::push`].
     pub fn push<'v>(&mut self, key: &[u8], value: impl Into<NewValue<'v>>) -> Result<()> {
+        // Before the pages of a large value are written: nothing would lead to them.
+        self.check_next(key)?;
         let payload = self.index.loaded(key, value.into(), self.acc)?;
         self.tree.push(key, &payload)?;
         self.entries += 1;

@@ -13,6 +13,10 @@ impl<T: Value> Value for Option<T> {
         }
     }
 
+    fn encoded_len_min(value: Option<T::Ref<'_>>) -> u64 {
+        value.map_or(1, |inner| T::encoded_len_min(inner).saturating_add(1))
+    }
+
     fn decode(input: &mut &[u8], last: bool) -> Option<Option<T::Owned>> {
         match take(input, 1)? {
             [0] => Some(None),
@@ -56,6 +60,11 @@ macro_rules! tuple {
             fn encode(value: Self::Ref<'_>, last: bool, out: &mut Vec<u8>) {
                 $($field::encode(value.$n, false, out);)*
                 $final::encode(value.$m, last, out);
+            }
+
+            fn encoded_len_min(value: Self::Ref<'_>) -> u64 {
+                let fields = [$($field::encoded_len_min(value.$n),)* $final::encoded_len_min(value.$m)];
+                fields.into_iter().fold(0, u64::saturating_add)
             }
 
             fn decode(input: &mut &[u8], last: bool) -> Option<Self::Owned> {
