@@ -88,3 +88,25 @@ fn it_can_be_stopped() {
     assert!(Database::create_or_open(&copy).unwrap_err().is_damage());
     assert!(db.backup(dir.path().join("another"), &BackupOptions::new()).is_ok());
 }
+
+/// What is told of the progress creates tables: the backup once called it while it held definitions
+/// still, and both waited for ever.
+#[test]
+fn what_is_told_of_the_progress_may_use_the_database() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = common::small().create(dir.path().join("db")).unwrap();
+    common::fill(&db, 0, 100);
+    let (calls, program) = (AtomicU64::new(0), db.clone());
+    let options = BackupOptions::new().on_progress(move |progress| {
+        let table = TableDefinition::<u64, u64>::named(format!("call {}", calls.fetch_add(1, Ordering::Relaxed)));
+        program.transact(|txn| txn.open_table(&table)?.insert(1, progress.bytes_done)).unwrap();
+    });
+    let copy = dir.path().join("copy");
+    db.backup(&copy, &options).unwrap();
+    drop(options);
+    assert!(Database::restore(&copy).unwrap().is_clean());
+    let copy = common::small().open(&copy).unwrap();
+    common::assert_filled(&copy, 0, 100);
+    assert!(copy.list_tables().len() > 1);
+    assert!(copy.list_tables().len() <= db.list_tables().len());
+}

@@ -8,8 +8,10 @@
 //!    by page with their checksums checked, while others write them. A page that does not check out
 //!    (a write was under way) is read again, in the end through the cache. Between two pieces the
 //!    log that was written meanwhile is copied.
-//! 3. With definitions held still for a moment, the files of tables that were created meanwhile are
-//!    copied, and the log up to its end at this moment.
+//! 3. The files of tables that were created meanwhile are copied, most of them before definitions
+//!    are held still; then, with these held still for a moment, the rest, and the log up to its end
+//!    at this moment. In this moment the copy keeps to no rate, and calls nothing of the program,
+//!    which may want to change definitions itself.
 //! 4. `holdfast.meta` is written, and with it the copy is a database: opening it recovers from the
 //!    copied log.
 //!
@@ -90,15 +92,16 @@ impl BackupOptions {
         self
     }
 
-    /// Asked now and then: true ends the backup with [`Error::Interrupted`]. What was copied is no
-    /// database.
+    /// Asked now and then, by the thread that makes the copy: true ends the backup with
+    /// [`Error::Interrupted`]. What was copied is no database.
     #[must_use]
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> BackupOptions {
         self.stop = Some(Arc::new(stop));
         self
     }
 
-    /// Called now and then.
+    /// Called now and then, by the thread that makes the copy. It holds no lock then: what is
+    /// called may use the database.
     #[must_use]
     pub fn on_progress(mut self, callback: impl Fn(&BackupProgress) + Send + Sync + 'static) -> BackupOptions {
         self.progress = Some(Arc::new(callback));
@@ -148,6 +151,9 @@ const PIECE: usize = 1 << 20;
 /// How long a backup that was asked to stop may take no notice while it waits for its rate.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// Looks for tables that were created meanwhile, before definitions are held still.
+const FILE_ROUNDS: usize = 4;
+
 /// Reads of a page from its file before it is taken from the cache.
 const READ_ATTEMPTS: u32 = 8;
 
@@ -167,12 +173,19 @@ pub(crate) fn backup(instance: &Instance, dir: &Path, options: &BackupOptions) -
         return Err(Error::AlreadyExists(dir.display().to_string()));
     }
     let mut backup = Backup::begin(instance, target, options)?;
-    let held = instance.schema();
-    backup.copy_files(&held)?;
+    // Keeps the files of tables that are dropped meanwhile.
+    let _held = instance.schema();
+    for _ in 0..FILE_ROUNDS {
+        let before = backup.copied.len();
+        backup.copy_files(&instance.schema())?;
+        if backup.copied.len() == before {
+            break;
+        }
+    }
     let lsn = {
         let _ddl = instance.ddl.lock();
-        let schema = instance.schema();
-        backup.copy_files(&schema)?;
+        backup.holds_definitions = true;
+        backup.copy_files(&instance.schema())?;
         backup.copy_log_to_end()?
     };
     backup.finish(lsn)
@@ -233,6 +246,8 @@ struct Backup<'a> {
     left_out: Vec<Finding>,
     progress: BackupProgress,
     started: Duration,
+    /// No definition changes now.
+    holds_definitions: bool,
 }
 
 impl<'a> Backup<'a> {
@@ -252,8 +267,20 @@ impl<'a> Backup<'a> {
         let (spaces, left_out) = spaces_to_copy(instance, &instance.schema(), options)?;
         let bytes_total = spaces.iter().map(|s| s.space().file().len().unwrap_or(0)).sum();
         let progress = BackupProgress { bytes_total, ..BackupProgress::default() };
-        let (copied, started) = (HashSet::default(), instance.clock.now());
-        Ok(Backup { instance, options, target, tail, copy, payload, first, copied, left_out, progress, started })
+        Ok(Backup {
+            instance,
+            options,
+            target,
+            tail,
+            copy,
+            payload,
+            first,
+            copied: HashSet::default(),
+            left_out,
+            progress,
+            started: instance.clock.now(),
+            holds_definitions: false,
+        })
     }
 
     /// Copies the files that `schema` asks for, but those that were copied.
@@ -325,7 +352,7 @@ impl<'a> Backup<'a> {
         }
         self.progress.log_bytes = self.copy.position().since(self.first);
         self.progress.bytes_total = self.progress.bytes_total.max(self.progress.bytes_done);
-        if let Some(callback) = &self.options.progress {
+        if let Some(callback) = self.options.progress.as_ref().filter(|_| !self.holds_definitions) {
             callback(&self.progress);
         }
         Ok(())
@@ -341,8 +368,11 @@ impl<'a> Backup<'a> {
         Ok(self.copy.position())
     }
 
-    /// Waits until as many bytes were due as have been copied.
+    /// Waits until as many bytes were due as have been copied, unless definitions are held still.
     fn pause(&self) -> Result<()> {
+        if self.holds_definitions {
+            return Ok(());
+        }
         loop {
             if self.options.stop.as_ref().is_some_and(|stop| stop()) {
                 return Err(Error::Interrupted);
