@@ -9,7 +9,7 @@
      error, not a crash; closing a null handle does nothing.
    * A hf_slice that is passed in points to `len` readable bytes (or to anything if `len` is 0)
      for the time of the call. An out pointer points to writable memory for its type, or is null
-     if the result is not wanted.
+     if the result is not wanted; one for a new handle is not null.
    * Bytes that come back belong to a cursor, a buffer, or a table, and stay as they are until
      that is used or closed next.
    * A function returns HF_OK, HF_NOT_FOUND, or what went wrong; hf_error_message then has the
@@ -179,7 +179,7 @@ typedef struct {
   uint64_t page_size;
   /* Bytes of old row versions kept for long snapshots. */
   uint64_t version_limit;
-  /* Bytes of undo log of the transactions that run. */
+  /* Bytes of undo log that one transaction may write. */
   uint64_t undo_limit;
   /* How data files are read and written. */
   hf_flush_method flush_method;
@@ -424,7 +424,8 @@ hf_code hf_statement(hf_transaction *transaction, uint64_t lock_wait_timeout_ms,
 hf_code hf_snapshot(hf_transaction *transaction);
 
 /* The point that the transaction has reached: valid to the end of the transaction if `keep`,
-   else to the next call of this function without it. */
+   else to the next call of this function without it; and until the transaction goes back to a
+   point before it. */
 hf_code hf_savepoint(hf_transaction *transaction, bool keep, uint64_t *out);
 
 /* Undoes what was changed since `savepoint`. Locks stay. */

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast::raw::{self, RawAlter};
 
-use crate::handle::{Slice, array, close, entry_points, exclusive, give, put, shared, take};
+use crate::handle::{Slice, array, check_out, close, each_exclusive, entry_points, exclusive, give, put, shared, take};
 use crate::{Code, Database, Definition, IndexSpec, Table, Transaction};
 
 /// A change of a table's indexes that is under way.
@@ -37,6 +37,7 @@ entry_points! {
         lock_wait_timeout_ms: u64,
         out: *mut *mut Alter,
     ) {
+        check_out(out)?;
         let (name, names) = (take!(name.text())?, take!(IndexSpec::names(add, count))?);
         let wait = Duration::from_millis(lock_wait_timeout_ms);
         let alter = take!(shared(database))?.0.begin_alter(name, &names, with_deltas, wait)?;
@@ -118,10 +119,7 @@ entry_points! {
         lock_wait_timeout_ms: u64,
     ) {
         let handles = take!(array(alters, count));
-        let mut changes = Vec::with_capacity(count);
-        for &handle in handles {
-            changes.push(&mut take!(exclusive(handle))?.0);
-        }
+        let mut changes: Vec<_> = take!(each_exclusive(handles))?.into_iter().map(|alter| &mut alter.0).collect();
         let definitions = take!(Definition::pairs(definitions, definition_count))?;
         let wait = Duration::from_millis(lock_wait_timeout_ms);
         take!(shared(database))?.0.commit_alters(&mut changes, &definitions, wait)?;

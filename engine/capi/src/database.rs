@@ -7,7 +7,7 @@ use holdfast::raw::RawDatabase;
 use holdfast::{BackupOptions, Error, ReplacementPolicy, Result};
 
 use crate::Code;
-use crate::handle::{Options, Slice, close, entry_points, exclusive, give, options, put, shared, take};
+use crate::handle::{Options, Slice, check_out, close, entry_points, exclusive, give, options, put, shared, take};
 
 /// An open database.
 pub struct Database(pub(crate) RawDatabase);
@@ -71,7 +71,7 @@ pub struct Settings {
     pub page_size: u64,
     /// Bytes of old row versions kept for long snapshots.
     pub version_limit: u64,
-    /// Bytes of undo log of the transactions that run.
+    /// Bytes of undo log that one transaction may write.
     pub undo_limit: u64,
     /// How data files are read and written.
     pub flush_method: FlushMethod,
@@ -171,6 +171,7 @@ entry_points! {
     /// Opens the database in the directory `path`, or creates it; recovers it first if it was not
     /// closed.
     fn hf_open(path: Slice, settings: *const Settings, out: *mut *mut Database) {
+        check_out(out)?;
         let (path, settings) = (take!(path.text())?, take!(options(settings))?);
         take!(give(out, Database(settings.open(path)?)))?;
         Ok(Code::Ok)

@@ -88,6 +88,23 @@ pub(crate) unsafe fn exclusive<'a, T>(handle: *mut T) -> Result<&'a mut T, Error
     unsafe { handle.as_mut() }.ok_or_else(null_handle)
 }
 
+/// The handles of an array, for changing.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if one is null, or there twice.
+///
+/// # Safety
+/// [The rules](crate#rules) for handles that one thread uses at a time.
+pub(crate) unsafe fn each_exclusive<'a, T>(handles: &[*mut T]) -> Result<Vec<&'a mut T>, Error> {
+    let mut sorted = handles.to_vec();
+    sorted.sort_unstable();
+    if sorted.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err(Error::InvalidArgument("a handle is given twice".into()));
+    }
+    // SAFETY: as promised by the caller; no two of them are the same.
+    handles.iter().map(|&handle| unsafe { exclusive(handle) }).collect()
+}
+
 /// A structure of options that begins with its size. All of its bytes may be zero.
 ///
 /// # Safety
@@ -129,6 +146,14 @@ pub(crate) unsafe fn options<T: Options>(from: *const T) -> Result<T, Error> {
 pub(crate) unsafe fn array<'a, T>(from: *const T, count: usize) -> &'a [T] {
     // SAFETY: the caller promises so many.
     if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(from, count) } }
+}
+
+/// Refuses a null pointer where a new handle is to be stored, before it is made.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] if it is null.
+pub(crate) fn check_out<T>(out: *mut *mut T) -> Result<(), Error> {
+    if out.is_null() { Err(Error::InvalidArgument("there is no place for the handle".into())) } else { Ok(()) }
 }
 
 /// Gives a new handle to the caller.

@@ -10,7 +10,7 @@
 //!   crash; closing a null handle does nothing.
 //! * A [`Slice`] that is passed in points to `len` readable bytes (or to anything if `len` is 0)
 //!   for the time of the call. An out pointer points to writable memory for its type, or is null if
-//!   the result is not wanted.
+//!   the result is not wanted; one for a new handle is not null.
 //! * Bytes that come back belong to a cursor, a buffer, or a table, and stay as they are until that
 //!   is used or closed next.
 //! * A function returns [`Code::Ok`], [`Code::NotFound`], or what went wrong; [`hf_error_message`]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use holdfast::raw::{NewValue, RawLoad};
 
-use crate::handle::{Slice, array, close, entry_points, exclusive, give, put, shared, take};
+use crate::handle::{Slice, array, check_out, close, each_exclusive, entry_points, exclusive, give, put, shared, take};
 use crate::{Buffer, Code, Database, Table};
 
 /// A table that is being filled.
@@ -14,6 +14,7 @@ entry_points! {
     /// Begins to fill a table that is empty and that the caller alone uses; [`Code::Invalid`] if it
     /// is not empty. If the load fails, the table is to be dropped.
     fn hf_load_begin(table: *const Table, out: *mut *mut Load) {
+        check_out(out)?;
         let load = RawLoad::new(&take!(shared(table))?.0)?;
         take!(give(out, Load(load)))?;
         Ok(Code::Ok)
@@ -24,6 +25,7 @@ entry_points! {
     /// load ends; it waits for those that do for so many milliseconds. Until it has replaced the
     /// table, that stays as it was, whatever becomes of the load.
     fn hf_load_begin_anew(table: *const Table, lock_wait_timeout_ms: u64, out: *mut *mut Load) {
+        check_out(out)?;
         let wait = Duration::from_millis(lock_wait_timeout_ms);
         let load = RawLoad::anew(&take!(shared(table))?.0, wait)?;
         take!(give(out, Load(load)))?;
@@ -72,11 +74,8 @@ entry_points! {
         count: usize,
     ) {
         let (handles, definitions) = (take!(array(loads, count)), take!(array(definitions, count)));
-        let (mut changes, mut kept) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        for (&handle, definition) in handles.iter().zip(definitions) {
-            changes.push(&mut take!(exclusive(handle))?.0);
-            kept.push(take!(definition.bytes()));
-        }
+        let mut changes: Vec<_> = take!(each_exclusive(handles))?.into_iter().map(|load| &mut load.0).collect();
+        let kept: Vec<_> = definitions.iter().map(|definition| take!(definition.bytes())).collect();
         take!(shared(database))?.0.replace_by(&mut changes, &kept)?;
         Ok(Code::Ok)
     }

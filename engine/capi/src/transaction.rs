@@ -6,7 +6,7 @@ use std::time::Duration;
 use holdfast::raw::{RawOptions, RawTransaction, TxnSavepoint};
 use holdfast::{Error, FlushAtCommit, Result};
 
-use crate::handle::{Options, Slice, close, entry_points, exclusive, give, options, put, shared, take};
+use crate::handle::{Options, Slice, check_out, close, entry_points, exclusive, give, options, put, shared, take};
 use crate::{Code, Database};
 
 /// A transaction. One thread uses it at a time; which one may change.
@@ -46,7 +46,11 @@ impl Transaction {
         let place = known.find(|(at, _)| *at == savepoint).map(|(_, place)| *place);
         let place = place.ok_or_else(|| Error::InvalidArgument("there is no such savepoint".into()))?;
         self.raw.txn().rollback_to(place)?;
+        // Those behind it would be places among other changes later.
         self.named.retain(|(at, _)| *at <= savepoint);
+        for latest in [&mut self.row, &mut self.statement] {
+            latest.take_if(|(at, _)| *at > savepoint);
+        }
         Ok(())
     }
 }
@@ -145,7 +149,8 @@ entry_points! {
     }
 
     /// The point that the transaction has reached: valid to the end of the transaction if `keep`,
-    /// else to the next call of this function without it.
+    /// else to the next call of this function without it; and until the transaction goes back to a
+    /// point before it.
     fn hf_savepoint(transaction: *mut Transaction, keep: bool, out: *mut u64) {
         let savepoint = take!(exclusive(transaction))?.savepoint(keep);
         take!(put(out, savepoint));
@@ -248,6 +253,7 @@ entry_points! {
 
     /// Takes over a prepared transaction, to commit or to roll it back.
     fn hf_adopt(database: *const Database, xid: Slice, out: *mut *mut Transaction) {
+        check_out(out)?;
         let transaction = take!(shared(database))?.0.adopt(take!(xid.bytes()))?;
         take!(give(out, Transaction::new(transaction)))?;
         Ok(Code::Ok)
