@@ -61,8 +61,8 @@ pub enum Error {
     /// The directory contains no database.
     #[error("{0} is not a Holdfast database; create it first")]
     NotADatabase(String),
-    /// The directory contains a database already.
-    #[error("{0} already holds a database; open it, or choose an empty directory")]
+    /// The directory contains a database already; for a backup: any file.
+    #[error("{0} is not empty; open the database that it holds, or choose an empty directory")]
     AlreadyExists(String),
     /// The database was written by a newer version, with features that this one does not know.
     #[error("{0}")]
@@ -117,8 +117,12 @@ pub enum Error {
     /// This transaction was chosen as the victim of a deadlock and has to be rolled back.
     #[error("deadlock; roll back and retry the transaction")]
     Deadlock,
-    /// A row lock was not granted in time. The statement was undone; the transaction can go on.
-    #[error("lock wait timeout; the statement was undone, the transaction can go on")]
+    /// A lock was not granted in time, or another transaction kept a table from being changed. What
+    /// was asked for was not done; a transaction that asked can go on.
+    #[error(
+        "lock wait timeout: another transaction keeps the row or the table; the call had no effect, and its transaction \
+         can go on"
+    )]
     LockTimeout,
     /// The row is locked and the caller asked not to wait.
     #[error("the row is locked by another transaction")]
@@ -126,10 +130,11 @@ pub enum Error {
     /// The wait was interrupted from outside (a killed query).
     #[error("interrupted")]
     Interrupted,
-    /// Old versions reached their limit and this snapshot was the oldest. Begin a new one.
+    /// Old versions reached their limit and this snapshot was the oldest, or what it reads is
+    /// younger. Begin a new one.
     #[error(
-        "snapshot too old: the versions that it needs were given up to stay within the limit, or the index that it reads was \
-         built after it; begin a new transaction"
+        "snapshot too old: the versions that it needs were given up to stay within the limit, or the table or index \
+         that it reads was made after it; begin a new transaction"
     )]
     SnapshotTooOld,
     /// One transaction exceeds a limit (undo space, log reserve, locks). The statement was undone.

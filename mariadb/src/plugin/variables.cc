@@ -164,7 +164,7 @@ static MYSQL_SYSVAR_ULONGLONG(version_limit, version_limit, PLUGIN_VAR_READONLY 
   "Bytes of old row versions kept for long snapshots; beyond it the oldest snapshot is given up",
   nullptr, nullptr, 1ULL << 30, 1ULL << 20, ULLONG_MAX >> 1, 0);
 static MYSQL_SYSVAR_ULONGLONG(undo_limit, undo_limit, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
-  "Bytes of undo log of the transactions that run; a statement that needs more fails",
+  "Bytes of undo log that one transaction may write; a statement that needs more fails",
   nullptr, nullptr, 4ULL << 30, 1ULL << 20, ULLONG_MAX >> 1, 0);
 static MYSQL_SYSVAR_STR(backup_dir, backup_dir, PLUGIN_VAR_NOCMDOPT | PLUGIN_VAR_MEMALLOC,
   "Setting it copies the database and the definitions of its tables, as of the end of the statement, into this new "

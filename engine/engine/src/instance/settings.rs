@@ -11,6 +11,9 @@ use holdfast_policy::PolicyKind;
 use crate::instance::options::FlushAtCommit;
 use crate::{Error, Result};
 
+/// The largest cache, in bytes: numbers of frames have 32 bits, and the smallest page 4 KiB.
+const CACHE_SIZE_MAX: u64 = 16 << 40;
+
 /// Which replacement policy the cache follows. Can be changed at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -97,8 +100,8 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Size of the page cache, in bytes of frames. Default 128 MiB, at least 5 MiB. Frame headers,
-    /// translation, ghost lists, locks and log buffer come on top and are shown in
+    /// Size of the page cache, in bytes of frames. Default 128 MiB, at least 5 MiB, at most 16 TiB.
+    /// Frame headers, translation, ghost lists, locks and log buffer come on top and are shown in
     /// [`crate::Stats`].
     #[must_use]
     pub fn cache_size_bytes(mut self, bytes: u64) -> Builder {
@@ -107,7 +110,8 @@ impl Builder {
     }
 
     /// The largest size that [`crate::Database::set_cache_size_bytes`] may set, in bytes. Address
-    /// space for it is reserved at open, memory is not. Default: four times the cache size.
+    /// space for it is reserved at open, memory is not. Default: four times the cache size. At most
+    /// 16 TiB.
     #[must_use]
     pub fn cache_size_max_bytes(mut self, bytes: u64) -> Builder {
         self.cache_size_max_bytes = Some(bytes);
@@ -132,8 +136,9 @@ impl Builder {
         self
     }
 
-    /// Size of the buffer in which the log is assembled, in bytes. Default 8 MiB, at least 64 KiB;
-    /// it is never smaller than 16 pages.
+    /// Size of the buffer in which the log is assembled, in bytes. Default 8 MiB, at least 64 KiB.
+    /// It is rounded up to a power of two, and is never smaller than 16 pages or larger than
+    /// 256 MiB.
     #[must_use]
     pub fn log_buffer_bytes(mut self, bytes: u64) -> Builder {
         self.log_buffer_bytes = bytes;
@@ -203,15 +208,16 @@ impl Builder {
         self
     }
 
-    /// Bytes of old row versions kept for long snapshots; beyond that the oldest one fails with
-    /// [`Error::SnapshotTooOld`]. Default 1 GiB.
+    /// Bytes of old row versions kept for long snapshots; beyond that the oldest read transaction
+    /// fails with [`Error::SnapshotTooOld`]. Write transactions keep their snapshots. Default 1
+    /// GiB.
     #[must_use]
     pub fn version_limit_bytes(mut self, bytes: u64) -> Builder {
         self.version_limit_bytes = bytes;
         self
     }
 
-    /// Bytes of undo log of the transactions that run; a statement that needs more fails with
+    /// Bytes of undo log that one transaction may write; its statement that needs more fails with
     /// [`Error::LimitReached`]. Default 4 GiB.
     #[must_use]
     pub fn undo_limit_bytes(mut self, bytes: u64) -> Builder {
@@ -251,13 +257,15 @@ impl Builder {
 
     /// The largest cache size, given or computed.
     pub(crate) fn cache_max(&self) -> u64 {
-        self.cache_size_max_bytes.unwrap_or_else(|| self.cache_size_bytes.saturating_mul(4))
+        self.cache_size_max_bytes.unwrap_or_else(|| self.cache_size_bytes.saturating_mul(4).min(CACHE_SIZE_MAX))
     }
 
     /// Checks every setting.
     pub(crate) fn validate(&self) -> Result<()> {
         at_least("cache_size_bytes", self.cache_size_bytes, limits::CACHE_SIZE_MIN)?;
+        at_most("cache_size_bytes", self.cache_size_bytes, CACHE_SIZE_MAX)?;
         at_least("cache_size_max_bytes", self.cache_max(), self.cache_size_bytes)?;
+        at_most("cache_size_max_bytes", self.cache_max(), CACHE_SIZE_MAX)?;
         at_least("log_capacity_bytes", self.log_capacity_bytes, limits::LOG_CAPACITY_MIN)?;
         at_least("log_buffer_bytes", self.log_buffer_bytes, 64 << 10)?;
         at_least("version_limit_bytes", self.version_limit_bytes, 1 << 20)?;
@@ -291,6 +299,14 @@ pub(crate) fn at_least(setting: &str, value: u64, min: u64) -> Result<()> {
     Err(Error::invalid(format!("{setting} = {value} is too small; choose at least {min}")))
 }
 
+/// Refuses a setting above its maximum.
+fn at_most(setting: &str, value: u64, max: u64) -> Result<()> {
+    if value <= max {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{setting} = {value} is too large; choose at most {max}")))
+}
+
 /// The pool's name for a policy.
 pub(crate) fn policy_kind(policy: ReplacementPolicy) -> PolicyKind {
     match policy {
@@ -322,6 +338,10 @@ mod tests {
         assert!(message(b().page_size(5000)).contains("page_size = 5000"));
         assert!(message(b().log_capacity_bytes(1)).contains("at least 4194304"));
         assert!(message(b().cache_size_max_bytes(6 << 20)).contains("cache_size_max_bytes = 6291456"));
+        // What cannot be had is refused before memory is taken for it.
+        assert!(message(b().cache_size_bytes(u64::MAX)).contains("choose at most 17592186044416"));
+        assert!(message(b().cache_size_max_bytes(u64::MAX)).contains("cache_size_max_bytes = 18446744073709551615"));
+        b().cache_size_bytes(8 << 40).validate().unwrap();
         let lru = ReplacementPolicy::MidpointLru { old_blocks_pct: 99, old_blocks_time_ms: 0 };
         assert!(message(b().replacement_policy(lru)).contains("old_blocks_pct = 99"));
         b().validate().unwrap();

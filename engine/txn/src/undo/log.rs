@@ -207,7 +207,9 @@ impl UndoLog {
         }
         if self.pages.len() as u64 >= limit {
             return Err(Error::LimitReached(format!(
-                "the transaction has written {limit} pages of undo, which is the limit; commit more often"
+                "the transaction has written {} bytes of undo, which is the limit of one; commit more often, or raise \
+                 the undo limit",
+                limit * page_size as u64
             )));
         }
         self.extend(space, record, acc)
