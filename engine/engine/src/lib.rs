@@ -86,8 +86,10 @@
 //! | `DamagedPage`, `DamagedFile` | cannot use that table | restores a backup, or salvages |
 //! | `Poisoned`, `Closed` | over | closes the database, and opens it again |
 //!
-//! The documentation of a call lists the errors that are its own. `Poisoned`, `Closed`, `Io`,
-//! `DamagedPage` and `DamagedFile` can come from every call that returns a `Result`.
+//! [`WriteTransaction::refused_key`] names the table and the index that `DuplicateKey` and
+//! `KeyTooLong` are about. The documentation of a call lists the errors that are its own.
+//! `Poisoned`, `Closed`, `Io`, `DamagedPage` and `DamagedFile` can come from every call that
+//! returns a `Result`.
 //!
 //! # What there is
 //!
@@ -129,9 +131,21 @@
 //!
 //! [`Database`] is `Send + Sync` and cheap to clone. Transactions, tables and ranges are `Send +
 //! Sync` too, and a transaction's statements run one at a time: share one between threads and they
-//! take turns. Calls block, on disk and on locks; from async code run a whole transaction in
-//! `spawn_blocking` (or a thread of its own), rather than one call at a time, so that no lock is
-//! held across an await.
+//! take turns. What belongs to a transaction cannot outlive it:
+//!
+//! ```compile_fail,E0505
+//! # use holdfast::{Database, TableDefinition};
+//! # const T: TableDefinition<u64, u64> = TableDefinition::new("t");
+//! # let db = Database::in_memory().unwrap();
+//! let txn = db.begin_write().unwrap();
+//! let mut rows = txn.open_table(&T).unwrap().iter().unwrap();
+//! txn.commit().unwrap();
+//! rows.next();
+//! ```
+//!
+//! Calls block, on disk and on locks; from async code run a whole transaction in `spawn_blocking`
+//! (or a thread of its own), rather than one call at a time, so that no lock is held across an
+//! await.
 //!
 //! Dropping an unfinished write transaction rolls it back. A snapshot that lives long keeps one old
 //! version of each row that changes; at the limit ([`Builder::version_limit_bytes`]) the oldest one
@@ -195,6 +209,7 @@ pub use rows::definition::{Extractor, IndexDefinition, IndexKeys, TableDefinitio
 pub use rows::encoding::Row;
 pub use rows::types::{Key, Value};
 pub use schema::info::{IndexInfo, TableInfo};
+pub use session::transaction::RefusedKey;
 
 pub use holdfast_base::{Error, Result, limits};
 pub use holdfast_io as io;

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use common::ROWS;
 use holdfast::io::{Disk, MemoryDisk};
-use holdfast::{Database, Error};
+use holdfast::raw::{Lifetime, RawDatabase};
+use holdfast::{BackupOptions, Database, Error, Listing, TableDefinition, VerifyOptions};
 use holdfast_testkit::{Fault, FaultDisk, FaultOp};
 
 fn is_closed<T>(result: Result<T, Error>) -> bool {
@@ -35,6 +36,14 @@ fn while_handles_and_transactions_of_the_closed_one_live() {
     common::fill(&new, 2_000, 2_500);
     assert!(is_closed(clone.begin_read()) && is_closed(clone.begin_write()) && is_closed(clone.checkpoint()));
     assert!(is_closed(seen.get(1)) && is_closed(changed.get(1)) && is_closed(changed.upsert(1, "late")));
+    assert!(is_closed(seen.contains(1)) && is_closed(seen.len_estimate()) && is_closed(unfinished.savepoint()));
+    assert!(is_closed(unfinished.open_table(&TableDefinition::<u64, u64>::new("other"))));
+    assert!(is_closed(clone.backup(dir.path().join("copy"), &BackupOptions::new())) && is_closed(clone.compact()));
+    assert!(is_closed(clone.verify(&VerifyOptions::new(), &mut |_| {})) && is_closed(clone.drop_table("rows")));
+    // What the closed one was doing can still be looked at.
+    assert_eq!(clone.stats().tables.len(), 1);
+    assert!(clone.status_text().contains("END OF"));
+    Listing::ALL.iter().for_each(|listing| clone.list(*listing, &mut |_| true));
     assert!(range.all(is_closed) || is_closed(seen.iter()));
     assert!(clone.clone().close().is_ok(), "it is closed");
     assert!(is_closed(unfinished.commit()));
@@ -82,4 +91,24 @@ fn the_name_of_a_table_that_was_dropped_before_stays_free_for_the_new_one() {
     drop(snapshot);
     common::assert_filled(&new, 0, 100);
     common::assert_sound(&new);
+}
+
+/// Numbers that a table counts up are saved at the end; when that failed, the database stayed open
+/// for as long as a table of it did.
+#[test]
+fn after_numbers_could_not_be_saved() {
+    let faults = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let builder = common::small().disk(Arc::new(faults.clone()));
+    let db = RawDatabase::new(builder.create("test").unwrap());
+    db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+    let table = db.open_table("t").unwrap();
+    assert_eq!(table.take_mark(0, 5).unwrap(), 1);
+    faults.schedule(Fault::nth(FaultOp::Sync, 1).sticky());
+    assert!(table.take_mark(0, 5_000).is_err() || db.flush_log().is_err());
+    faults.clear();
+    assert!(matches!(db.close(), Err(Error::Poisoned(_))));
+    let db = RawDatabase::new(builder.open("test").unwrap());
+    assert!(db.open_table("t").is_ok());
+    drop(table);
+    db.close().unwrap();
 }

@@ -34,7 +34,7 @@ fn check(db: &Database, fail: impl FnOnce(&WriteTransaction) -> Result<()>) {
     // Its rows are free again.
     set(db, 1, "free");
     let rows = txn.open_table(&ROWS).unwrap();
-    assert!(is_conflict(rows.get(1)));
+    assert!(is_conflict(rows.get(1)) && is_conflict(rows.contains(1)) && is_conflict(rows.estimate(1..2)));
     assert!(is_conflict(rows.update(5, "more")));
     assert!(is_conflict(txn.savepoint()));
     assert!(is_conflict(txn.rollback_to(&before)));

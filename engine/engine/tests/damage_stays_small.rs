@@ -107,3 +107,21 @@ fn a_damaged_log_or_meta_file_is_refused() {
     flip(&disk, "holdfast.meta", 20);
     open().unwrap();
 }
+
+/// It would have put rows as they were when the salvage began over newer ones.
+#[test]
+fn a_table_is_not_saved_into_its_own_database() {
+    let db = Database::in_memory().unwrap();
+    common::fill(&db, 0, 10);
+    assert!(matches!(db.salvage_table("rows", &db.clone()), Err(Error::InvalidArgument(_))));
+    common::assert_filled(&db, 0, 10);
+}
+
+/// It called a damaged database sound.
+#[test]
+fn a_check_that_is_to_find_nothing_is_refused() {
+    let db = Database::in_memory().unwrap();
+    let mut options = VerifyOptions::new();
+    options.max_findings = 0;
+    assert!(matches!(db.verify(&options, &mut |_| {}), Err(Error::InvalidArgument(_))));
+}

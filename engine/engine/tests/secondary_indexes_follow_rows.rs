@@ -101,3 +101,29 @@ fn a_definition_that_lacks_an_index_may_not_write() {
     assert!(matches!(&error, Error::TableMismatch { .. }) && error.to_string().contains("by_word"), "{error}");
     assert!(db.begin_read().unwrap().open_table(&lacking).is_ok());
 }
+
+#[test]
+fn a_refusal_names_the_index() {
+    const LENGTH: IndexDefinition<&str, &str, u64> =
+        IndexDefinition::unique("length", |_: &String, v: &String, keys| keys.push(v.len() as u64));
+    const TEXT: IndexDefinition<&str, &str, &str> =
+        IndexDefinition::unique("text", |_: &String, v: &String, keys| keys.push(v));
+    let table = TableDefinition::<&str, &str>::new("t").index(&LENGTH).index(&TEXT);
+    let db = common::small().in_memory().unwrap();
+    let txn = db.begin_write().unwrap();
+    let rows = txn.open_table(&table).unwrap();
+    let refused = || txn.refused_key().map(|key| (key.table, key.index));
+    rows.insert("a", "1").unwrap();
+    assert_eq!(refused(), None);
+    assert!(matches!(rows.insert("a", "22"), Err(Error::DuplicateKey)));
+    assert_eq!(refused(), Some(("t".into(), None)));
+    assert!(matches!(rows.upsert("b", "2"), Err(Error::DuplicateKey)));
+    assert_eq!(refused(), Some(("t".into(), Some("length".into()))));
+    // A row of that length has room, and an entry of it has not.
+    assert!(matches!(rows.insert("b", &"x".repeat(1_024)), Err(Error::KeyTooLong { .. })));
+    assert_eq!(refused(), Some(("t".into(), Some("text".into()))));
+    assert!(matches!(rows.insert(&"k".repeat(1_025), "333"), Err(Error::KeyTooLong { .. })));
+    assert_eq!(refused(), Some(("t".into(), None)));
+    txn.commit().unwrap();
+    common::assert_sound(&db);
+}

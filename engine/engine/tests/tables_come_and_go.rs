@@ -101,3 +101,27 @@ fn a_table_name_may_have_a_thousand_and_twenty_three_bytes() {
     let longer = TableDefinition::<u64, u64>::new("n".repeat(1024).leak());
     assert!(matches!(db.create_table(&longer), Err(Error::InvalidArgument(_))));
 }
+
+/// A transaction knows the definitions with which it began; a table of these that has been dropped
+/// was once not there for it, and could not be created.
+#[test]
+fn a_transaction_that_began_before_a_drop_opens_what_there_is() {
+    let db = Database::in_memory().unwrap();
+    common::fill(&db, 0, 10);
+    let [first, second, third] = [(); 3].map(|()| db.begin_write().unwrap());
+    db.drop_table("rows").unwrap();
+    assert!(first.list_tables().is_empty());
+    first.open_table(&ROWS).unwrap().insert(1, "in a new table").unwrap();
+    assert_eq!(first.list_tables(), ["rows"]);
+    first.commit().unwrap();
+    second.open_table(&ROWS).unwrap().insert(2, "beside it").unwrap();
+    second.commit().unwrap();
+    // Of another type by now.
+    db.drop_table("rows").unwrap();
+    db.create_table(&TableDefinition::<&str, u64>::new("rows")).unwrap();
+    assert!(matches!(third.open_table(&ROWS), Err(Error::TableMismatch { .. })));
+    third.open_table(&TableDefinition::<&str, u64>::new("rows")).unwrap().insert("a", 1).unwrap();
+    third.commit().unwrap();
+    assert_eq!(db.begin_write().unwrap().list_tables(), ["rows"]);
+    common::assert_sound(&db);
+}

@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use common::ROWS;
 use holdfast::metrics::Gauge;
-use holdfast::{Database, Error, IndexDefinition, Isolation, TableDefinition, WaitMode, WriteOptions};
+use holdfast::{
+    BackupOptions, Builder, Cursor, Database, Error, Index, IndexDefinition, IndexEntries, IndexRange, Isolation,
+    Range, ReadTable, ReadTransaction, Savepoint, Table, TableDefinition, WaitMode, WriteOptions, WriteTransaction,
+};
 
 /// Waits until a transaction waits for a lock, and a moment longer.
 fn wait_for_a_wait(db: &Database) {
@@ -77,4 +80,15 @@ fn a_range_sees_no_half_of_a_statement() {
             assert!(entries.any(|entry| entry.unwrap().1 == 0), "the row has no entry");
         }
     });
+}
+
+/// What the documentation promises of types.
+#[test]
+fn all_of_it_may_be_shared() {
+    fn may_be_shared<T: Send + Sync>() {}
+    may_be_shared::<(Database, Builder, BackupOptions, Error)>();
+    may_be_shared::<(ReadTransaction, WriteTransaction, Savepoint)>();
+    may_be_shared::<(TableDefinition<u64, &str>, IndexDefinition<u64, &str, u64>)>();
+    may_be_shared::<(ReadTable<'_, u64, &str>, Table<'_, u64, &str>, Range<'_, u64, &str>, Cursor<'_, u64, &str>)>();
+    may_be_shared::<(Index<'_, u64, &str, u64>, IndexEntries<'_, u64, u64>, IndexRange<'_, u64, &str, u64>)>();
 }

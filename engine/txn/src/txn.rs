@@ -70,6 +70,8 @@ pub struct Txn {
     pub(crate) last_read: LastRead,
     /// What it shares with its locking cursors; there once it has opened one.
     pub(crate) for_cursors: Option<Arc<Mutex<ForCursors>>>,
+    /// Indexes that came to be for it: see [`Txn::admit`].
+    admitted: Vec<IndexId>,
     /// The key of the entry for which [`Txn::insert_unique`] refused another one last.
     pub(crate) duplicate: Vec<u8>,
     /// Buffers for the change that is under way.
@@ -116,6 +118,7 @@ impl Txn {
             committed: None,
             last_read: LastRead::default(),
             for_cursors: None,
+            admitted: Vec::new(),
             duplicate: Vec::new(),
             new_payload: Vec::new(),
             record: Vec::new(),
@@ -254,6 +257,16 @@ impl Txn {
     /// Whether it refuses everything but a rollback.
     pub(crate) fn is_half_undone(&self) -> bool {
         self.half_undone.is_some()
+    }
+
+    /// Says that the index was made for this transaction, which knows that it was empty then: it
+    /// reads the index also if its view is older, and finds there what it has put there itself.
+    pub fn admit(&mut self, index: IndexId) {
+        self.admitted.push(index);
+    }
+
+    pub(crate) fn is_admitted(&self, index: IndexId) -> bool {
+        !self.admitted.is_empty() && self.admitted.contains(&index)
     }
 
     /// Takes the view now instead of with the first read (START TRANSACTION WITH CONSISTENT

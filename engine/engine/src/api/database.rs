@@ -121,14 +121,16 @@ impl Database {
     }
 
     /// Runs `body` in a write transaction and commits it. When body or commit fails with
-    /// [`crate::Error::Conflict`] or [`crate::Error::Deadlock`], the transaction is rolled back and
-    /// everything is done again, so `body` must have no effect but on the database. What an attempt
+    /// [`crate::Error::Conflict`] or [`crate::Error::Deadlock`], or with
+    /// [`crate::Error::SnapshotTooOld`] because a table is younger than its snapshot, the
+    /// transaction is rolled back and everything is done again, so `body` must have no effect but
+    /// on the database. What an attempt
     /// conflicted on is locked by the next one before `body` runs: it waits for its turn, and does
     /// not conflict there again. With any other error the transaction is rolled back and the error
     /// returned.
     ///
     /// # Errors
-    /// What `body` returns; a conflict or deadlock only after 1,000 attempts;
+    /// What `body` returns; an error that makes it try again only after 1,000 attempts;
     /// [`crate::Error::LockTimeout`] if another transaction keeps what is to be locked first.
     pub fn transact<T>(&self, body: impl FnMut(&WriteTransaction) -> Result<T>) -> Result<T> {
         self.transact_with(&WriteOptions::default(), body)
@@ -257,7 +259,8 @@ impl Database {
     ///
     /// # Errors
     /// [`crate::Error::TableNotFound`] for a name in [`VerifyOptions::tables`];
-    /// [`crate::Error::Closed`], [`crate::Error::Poisoned`], [`crate::Error::Io`].
+    /// [`crate::Error::InvalidArgument`] if it is to find nothing; [`crate::Error::Closed`],
+    /// [`crate::Error::Poisoned`], [`crate::Error::Io`].
     pub fn verify(&self, options: &VerifyOptions, progress: &mut dyn FnMut(&VerifyProgress)) -> Result<VerifyReport> {
         verify::verify(&self.instance, options, progress)
     }
@@ -271,8 +274,8 @@ impl Database {
     ///
     /// # Errors
     /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if the table in `target`
-    /// has other types, or indexes of which it is not known how their entries are made; errors of
-    /// `target`.
+    /// has other types, or indexes of which it is not known how their entries are made;
+    /// [`crate::Error::InvalidArgument`] if `target` is this database; errors of `target`.
     pub fn salvage_table(&self, name: &str, target: &Database) -> Result<crate::SalvageReport> {
         salvage::salvage_table(self.reference(), name, target.reference())
     }

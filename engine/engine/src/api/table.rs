@@ -55,12 +55,13 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
         with_key::<K, _>(key, |key| self.transaction.get(&self.handle, key, value))
     }
 
-    /// Whether there is a row under `key`.
+    /// Whether there is a row under `key`. Reads no more than the row's place in the table,
+    /// however large the value is.
     ///
     /// # Errors
     /// As [`ReadTable::get`].
     pub fn contains(&self, key: K::Ref<'_>) -> Result<bool> {
-        self.get_into(key, &mut Vec::new())
+        with_key::<K, _>(key, |key| self.transaction.contains(&self.handle, key))
     }
 
     /// The row with the smallest key.
@@ -208,7 +209,8 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     ///
     /// # Errors
     /// [`crate::Error::DuplicateKey`] if there is one under `key`, or a unique index forbids the
-    /// row; [`crate::Error::KeyTooLong`], [`crate::Error::ValueTooLong`],
+    /// row, which [`crate::WriteTransaction::refused_key`] names; [`crate::Error::KeyTooLong`],
+    /// [`crate::Error::ValueTooLong`],
     /// [`crate::Error::LimitReached`], [`crate::Error::DiskFull`]; those of
     /// [`Table::get_for_update`].
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {

@@ -9,7 +9,7 @@ use crate::instance::options::FlushAtCommit;
 use crate::rows::definition::TableDefinition;
 use crate::rows::types::{Key, Value};
 use crate::schema::handle::TableRef;
-use crate::session::transaction::{SavepointId, Transaction};
+use crate::session::transaction::{RefusedKey, SavepointId, Transaction};
 use crate::{Error, Result};
 
 /// A snapshot of the database: it sees what was committed when it began, however long it lives.
@@ -29,7 +29,7 @@ impl ReadTransaction {
     ///
     /// # Errors
     /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if it was created with
-    /// other types or indexes.
+    /// other types. Indexes are compared when they are asked for.
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<ReadTable<'_, K, V>> {
         let handle = self.transaction.table(definition.name())?;
         handle.check_types(definition)?;
@@ -81,18 +81,49 @@ impl WriteTransaction {
     /// Opens a table for reading and writing, and creates it if there is none.
     ///
     /// Creating a table is a transaction of its own: the new, empty table stays when this one rolls
-    /// back.
+    /// back. This transaction can read it, whatever its snapshot is; a table that another one has
+    /// created after the snapshot cannot be read ([`crate::Error::SnapshotTooOld`]). A table that
+    /// was dropped since this transaction began is not there, and one that has its name by now is
+    /// opened.
     ///
     /// # Errors
-    /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes; when
-    /// it is created, those of [`crate::Database::create_table`].
+    /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes;
+    /// [`crate::Error::TableNotFound`] while it is about to be dropped; when it is created, those
+    /// of [`crate::Database::create_table`].
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<Table<'_, K, V>> {
-        let handle = table_or_create(&self.transaction, definition)?;
-        handle.check_types(definition)?;
-        let specs = handle.check_writable(definition)?;
-        self.transaction.enter(&handle)?;
-        handle.store.learn_specs(&specs);
-        Ok(Table::new(ReadTable::new(&self.transaction, handle), specs))
+        loop {
+            self.transaction.instance().check()?;
+            let handle = table_or_create(&self.transaction, definition)?;
+            handle.check_types(definition)?;
+            let specs = handle.check_writable(definition)?;
+            match self.transaction.enter(&handle) {
+                // It was dropped since it was found.
+                Err(Error::TableNotFound(_)) if handle.store.file.is_dropped() => continue,
+                entered => entered?,
+            }
+            handle.store.learn_specs(&specs);
+            return Ok(Table::new(ReadTable::new(&self.transaction, handle), specs));
+        }
+    }
+
+    /// Which key it was that the last statement which failed with [`crate::Error::DuplicateKey`] or
+    /// [`crate::Error::KeyTooLong`] was refused for: that of the row, or one of a secondary index.
+    ///
+    /// ```
+    /// # use holdfast::{Database, Error, IndexDefinition, TableDefinition};
+    /// const BY_MAIL: IndexDefinition<u64, &str, &str> =
+    ///     IndexDefinition::unique("by_mail", |_: &u64, mail: &String, keys| keys.push(mail));
+    /// # let db = Database::in_memory()?;
+    /// let txn = db.begin_write()?;
+    /// let people = txn.open_table(&TableDefinition::<u64, &str>::new("people").index(&BY_MAIL))?;
+    /// people.insert(1, "ada@example.org")?;
+    /// assert!(matches!(people.insert(2, "ada@example.org"), Err(Error::DuplicateKey)));
+    /// assert_eq!(txn.refused_key().unwrap().index.as_deref(), Some("by_mail"));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn refused_key(&self) -> Option<RefusedKey> {
+        self.transaction.refused_key()
     }
 
     /// Marks the point to which [`WriteTransaction::rollback_to`] goes back. Costs nothing.
@@ -143,7 +174,7 @@ impl WriteTransaction {
     /// The tables that there are, sorted by name.
     #[must_use]
     pub fn list_tables(&self) -> Vec<String> {
-        self.transaction.table_names()
+        self.transaction.table_names_by_now()
     }
 }
 
@@ -158,7 +189,11 @@ fn table_or_create<'t, K: Key, V: Value>(
         }
         match tables::create_table(transaction.instance(), definition) {
             Err(Error::TableExists(_)) => {}
-            result => return result.map(TableRef::New),
+            result => {
+                let table = result?;
+                transaction.admit(&table);
+                return Ok(TableRef::New(table));
+            }
         }
     }
 }

@@ -82,7 +82,10 @@ pub(crate) fn salvage_table(
     name: &str,
     target: &Local<Arc<Instance>>,
 ) -> Result<SalvageReport> {
-    let instance: &Instance = reference;
+    let (instance, into): (&Instance, &Instance) = (&***reference, &***target);
+    if std::ptr::eq(instance, into) {
+        return Err(Error::invalid("a table is saved into another database: here it would lose what is newer"));
+    }
     let schema = instance.schema();
     let table = schema.get(name).ok_or_else(|| Error::TableNotFound(name.into()))?;
     // A table whose file cannot be used has no indexes either.
@@ -320,7 +323,7 @@ fn copy_entries(
             txn.enter(copy)?;
             for (key, value) in &batch {
                 let Some((_, row)) = entries::split_entry(key, value) else { continue };
-                if txn.get(copy, row, &mut Vec::new())? {
+                if txn.contains(copy, row)? {
                     txn.put_entry(copy, no, key, value)?;
                 }
             }

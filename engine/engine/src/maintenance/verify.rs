@@ -48,7 +48,7 @@ pub struct VerifyOptions {
     /// Whether every index entry is compared with its row and every row with its entries, not only
     /// the pages with each other. Default true.
     pub entries: bool,
-    /// Findings after which the check of a table breaks off. Default 100.
+    /// Findings after which the check of a table breaks off, at least 1. Default 100.
     pub max_findings: usize,
 }
 
@@ -149,6 +149,9 @@ pub(crate) fn verify(
     progress: &mut dyn FnMut(&VerifyProgress),
 ) -> Result<VerifyReport> {
     instance.check()?;
+    if options.max_findings == 0 {
+        return Err(Error::invalid("max_findings = 0 would find nothing; choose at least 1"));
+    }
     if instance.read_only {
         // Nothing else changes then what is counted. A loser that cannot be rolled back is found
         // below.

@@ -263,10 +263,11 @@ impl RawDatabase {
     /// # Errors
     /// As [`Database::close`].
     pub fn close(self) -> Result<()> {
-        for marks in self.marks.into_inner().into_values() {
-            marks.save_exactly(&self.database.instance)?;
-        }
-        self.database.close()
+        let instance = &self.database.instance;
+        let saved = self.marks.into_inner().into_values().try_for_each(|marks| marks.save_exactly(instance));
+        // Also after an error: tables that are open would keep the directory.
+        let closed = self.database.close();
+        saved.and(closed)
     }
 }
 

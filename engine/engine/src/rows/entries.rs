@@ -5,6 +5,7 @@
 //! the index key (a varint), so that the two can be told apart without knowing the types
 //! ([`row_key_begin`]). The row is changed first: it is what others wait for.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use holdfast_base::codec::Writer as _;
@@ -13,11 +14,13 @@ use holdfast_txn::{NewValue, TableIndex, Txn, row_key_begin};
 use crate::Result;
 use crate::rows::definition::IndexSpec;
 
-/// A table's indexes and how to get their keys, in the order of the catalog.
+/// A table's indexes and how to get their keys, in the order of the catalog; for one change.
 pub(crate) struct Target<'a> {
     /// The clustered index, then the secondary ones.
-    pub indexes: &'a [Arc<TableIndex>],
-    pub specs: &'a [Arc<IndexSpec>],
+    indexes: &'a [Arc<TableIndex>],
+    specs: &'a [Arc<IndexSpec>],
+    /// The number of the secondary index whose entries could not be changed.
+    refused_by: Cell<Option<usize>>,
 }
 
 /// A secondary entry's key and value.
@@ -32,7 +35,16 @@ pub(crate) fn split_entry<'e>(entry: &'e [u8], value: &[u8]) -> Option<(&'e [u8]
     row_key_begin(entry, value).map(|begin| entry.split_at(begin))
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    pub(crate) fn new(indexes: &'a [Arc<TableIndex>], specs: &'a [Arc<IndexSpec>]) -> Target<'a> {
+        Target { indexes, specs, refused_by: Cell::new(None) }
+    }
+
+    /// The secondary index whose entries could not be changed, if that is why the change failed.
+    pub(crate) fn refused_by(&self) -> Option<&'a str> {
+        self.refused_by.get().map(|no| self.specs[no].name.as_str())
+    }
+
     fn rows(&self) -> &TableIndex {
         &self.indexes[0]
     }
@@ -79,10 +91,11 @@ impl Target<'_> {
 
     /// Removes the entries that only the old value has and adds those that only the new one has.
     fn change_entries(&self, txn: &mut Txn, key: &[u8], old: Option<&Vec<u8>>, new: Option<&[u8]>) -> Result<()> {
-        for (index, spec) in self.secondary() {
+        for (no, (index, spec)) in self.secondary().enumerate() {
             let before = old.map_or(Ok(Vec::new()), |value| spec.keys(key, value))?;
             let after = new.map_or(Ok(Vec::new()), |value| spec.keys(key, value))?;
             let forgets = holdfast_base::planted!("old-index-entry-stays") && new.is_some();
+            self.refused_by.set(Some(no));
             for index_key in before.iter().filter(|k| !forgets && !after.contains(k)) {
                 txn.delete(index, &entry(index_key, key).0, None)?;
             }
@@ -94,6 +107,7 @@ impl Target<'_> {
                     txn.insert(index, &entry, &value)?;
                 }
             }
+            self.refused_by.set(None);
         }
         Ok(())
     }

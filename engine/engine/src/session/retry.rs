@@ -6,11 +6,16 @@
 //! read: it waits for its turn in line, and its snapshot is taken when it has the lock. The locks
 //! are taken in the order of indexes and keys, so that attempts do not block each other in a circle
 //! over them.
+//!
+//! A snapshot that is older than a table which the transaction reads is the third reason: another
+//! transaction has created the table in between. The next attempt has a younger snapshot. An error
+//! of that name that comes from somewhere else, such as a read transaction that the body uses, is
+//! no reason.
 
 use std::collections::BTreeSet;
 
-use crate::Result;
 use crate::session::transaction::{Contended, Transaction};
+use crate::{Error, Result};
 
 /// So often a transaction is run. Each attempt after a conflict locks one entry more, so only one
 /// that touches other rows each time comes near.
@@ -27,6 +32,7 @@ pub(crate) fn transact<W: AsRef<Transaction>, T>(
         let txn = begin()?;
         match attempt(&txn, &contended, &mut body) {
             Err(error) if error.is_retryable() => contended.extend(txn.as_ref().conflict()),
+            Err(Error::SnapshotTooOld) if txn.as_ref().is_too_old() => {}
             result => return result,
         }
     }

@@ -15,7 +15,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Bound;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use holdfast_base::IndexId;
@@ -50,6 +50,16 @@ pub(crate) type Contended = (IndexId, Vec<u8>);
 /// same number.
 static NEXT_SAVEPOINT: AtomicU64 = AtomicU64::new(0);
 
+/// Which key a statement was refused for; from [`crate::WriteTransaction::refused_key`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct RefusedKey {
+    /// The table.
+    pub table: String,
+    /// The secondary index; none if it is the key of the row itself.
+    pub index: Option<String>,
+}
+
 /// A place in a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct SavepointId {
@@ -65,6 +75,8 @@ pub(crate) struct Transaction {
     schema: Local<Arc<Schema>>,
     /// The numbers of the savepoints that are valid, oldest first.
     savepoints: Mutex<Vec<u64>>,
+    refused_key: Mutex<Option<RefusedKey>>,
+    is_too_old: AtomicBool,
     /// The error after which it was rolled back, if there was one.
     ended_by: OnceLock<Error>,
     flush: FlushAtCommit,
@@ -109,6 +121,8 @@ impl Transaction {
             entered: Mutex::default(),
             schema,
             savepoints: Mutex::default(),
+            refused_key: Mutex::default(),
+            is_too_old: AtomicBool::new(false),
             ended_by: OnceLock::new(),
             flush,
             instance: Arc::clone(instance),
@@ -119,9 +133,11 @@ impl Transaction {
         self.schema.get(name).map(|table| TableRef::Held(table)).ok_or_else(|| Error::TableNotFound(name.into()))
     }
 
-    /// The table as the transaction knows it, or as it is by now.
+    /// The table as the transaction knows it, or as it is by now; by now, too, if the one that it
+    /// knows has been dropped.
     pub(crate) fn table_or_newer(&self, name: &str) -> Option<TableRef<'_>> {
-        let held = self.schema.get(name).map(|table| TableRef::Held(table));
+        let held = self.schema.get(name).filter(|table| !table.store.file.is_dropped());
+        let held = held.map(|table| TableRef::Held(table));
         held.or_else(|| self.instance.schema().get(name).map(|table| TableRef::New(Arc::clone(table))))
     }
 
@@ -138,8 +154,23 @@ impl Transaction {
         Ok(())
     }
 
+    /// The tables that the transaction began with.
     pub(crate) fn table_names(&self) -> Vec<String> {
         self.schema.tables().map(|t| t.name.clone()).collect()
+    }
+
+    /// The tables that [`Transaction::table_or_newer`] finds.
+    pub(crate) fn table_names_by_now(&self) -> Vec<String> {
+        let held = self.schema.tables().filter(|table| !table.store.file.is_dropped());
+        let now = self.instance.schema();
+        let names: BTreeSet<String> = held.chain(now.tables()).map(|table| table.name.clone()).collect();
+        names.into_iter().collect()
+    }
+
+    /// Lets the transaction read a table that was created for it after its snapshot.
+    pub(crate) fn admit(&self, table: &TableHandle) {
+        let mut txn = self.txn.lock();
+        table.record.index_ids().for_each(|index| txn.admit(index));
     }
 
     /// Runs one statement: all of it, or nothing.
@@ -155,6 +186,9 @@ impl Transaction {
     }
 
     fn undo_statement(&self, txn: &mut Txn, start: TxnSavepoint, error: Error) -> Error {
+        if matches!(error, Error::SnapshotTooOld) {
+            self.is_too_old.store(true, Ordering::Relaxed);
+        }
         if error.is_retryable() {
             return self.end_by(txn, error);
         }
@@ -193,6 +227,11 @@ impl Transaction {
         self.ended_by.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
+    /// Whether a statement failed because the snapshot is older than a table.
+    pub(crate) fn is_too_old(&self) -> bool {
+        self.is_too_old.load(Ordering::Relaxed)
+    }
+
     /// The entry that the transaction conflicted on, if it did.
     pub(crate) fn conflict(&self) -> Option<Contended> {
         self.txn.lock().conflict()
@@ -215,6 +254,12 @@ impl Transaction {
     pub(crate) fn get(&self, table: &TableHandle, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let indexes = table.store.indexes()?;
         self.statement(|txn| txn.get(&indexes[0], key, out))
+    }
+
+    /// Whether there is a row under `key`. A large value is not read for that.
+    pub(crate) fn contains(&self, table: &TableHandle, key: &[u8]) -> Result<bool> {
+        let indexes = table.store.indexes()?;
+        self.statement(|txn| txn.contains(&indexes[0], key))
     }
 
     /// Whether the index has an entry that leads from `index_key` to the row `key`.
@@ -242,9 +287,29 @@ impl Transaction {
         }
     }
 
+    /// Changes a row together with its entries, in one statement.
+    fn change<R>(
+        &self,
+        table: &TableHandle,
+        specs: &[Arc<IndexSpec>],
+        change: impl FnOnce(&Target<'_>, &mut Txn) -> Result<R>,
+    ) -> Result<R> {
+        let target = Target::new(table.store.indexes()?, specs);
+        let result = self.statement(|txn| change(&target, txn));
+        if let Err(Error::DuplicateKey | Error::KeyTooLong { .. }) = result {
+            let index = target.refused_by().map(String::from);
+            *self.refused_key.lock() = Some(RefusedKey { table: table.name.clone(), index });
+        }
+        result
+    }
+
+    /// Which key it was that the last statement was refused for.
+    pub(crate) fn refused_key(&self) -> Option<RefusedKey> {
+        self.refused_key.lock().clone()
+    }
+
     pub(crate) fn insert(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8], value: &[u8]) -> Result<()> {
-        let target = Target { indexes: t.store.indexes()?, specs };
-        self.statement(|txn| target.insert(txn, key, value))
+        self.change(t, specs, |target, txn| target.insert(txn, key, value))
     }
 
     pub(crate) fn upsert<'v>(
@@ -254,8 +319,7 @@ impl Transaction {
         key: &[u8],
         value: impl Into<NewValue<'v>>,
     ) -> Result<bool> {
-        let target = Target { indexes: t.store.indexes()?, specs };
-        self.statement(|txn| target.upsert(txn, key, value.into()))
+        self.change(t, specs, |target, txn| target.upsert(txn, key, value.into()))
     }
 
     /// Puts an entry of secondary index `no`, whatever its row gives.
@@ -265,17 +329,16 @@ impl Transaction {
     }
 
     pub(crate) fn update(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8], value: &[u8]) -> Result<bool> {
-        let target = Target { indexes: t.store.indexes()?, specs };
-        self.statement(|txn| target.update(txn, key, value))
+        self.change(t, specs, |target, txn| target.update(txn, key, value))
     }
 
     pub(crate) fn delete(&self, t: &TableHandle, specs: &[Arc<IndexSpec>], key: &[u8]) -> Result<bool> {
-        let target = Target { indexes: t.store.indexes()?, specs };
-        self.statement(|txn| target.delete(txn, key))
+        self.change(t, specs, |target, txn| target.delete(txn, key))
     }
 
     pub(crate) fn estimate(&self, table: &TableHandle, bounds: (Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Result<u64> {
         self.instance.check()?;
+        self.check_alive()?;
         let rows = &table.store.indexes()?[0];
         if table.store.counted && matches!(bounds, (Bound::Unbounded, Bound::Unbounded)) {
             return Ok(rows.rows());
@@ -286,6 +349,7 @@ impl Transaction {
     }
 
     pub(crate) fn savepoint(&self) -> Result<SavepointId> {
+        self.instance.check()?;
         let txn = self.txn.lock();
         self.check_alive()?;
         let number = NEXT_SAVEPOINT.fetch_add(1, Ordering::Relaxed);
@@ -433,6 +497,14 @@ impl<'t> RawCursor<'t> {
         Ok(())
     }
 
+    /// A cursor at the other end of the range, which sees what this one sees. `None` if they lock
+    /// what they read.
+    pub(crate) fn turned(&self) -> Option<RawCursor<'t>> {
+        let cursor = Some(self.cursor.as_ref()?.turned()?);
+        let (transaction, table) = (self.transaction, self.table.clone());
+        Some(RawCursor { transaction, table, index: self.index, scan: self.scan, lock: self.lock, cursor })
+    }
+
     /// Replaces the content of `value` by the row of `key`, to which the entry given last leads;
     /// false if there is none.
     pub(crate) fn row(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
@@ -463,11 +535,3 @@ impl<'t> RawCursor<'t> {
         }
     }
 }
-    /// A cursor at the other end of the range, which sees what this one sees. `None` if they lock
-    /// what they read.
-    pub(crate) fn turned(&self) -> Option<RawCursor<'t>> {
-        let cursor = Some(self.cursor.as_ref()?.turned()?);
-        let (transaction, table) = (self.transaction, self.table.clone());
-        Some(RawCursor { transaction, table, index: self.index, scan: self.scan, lock: self.lock, cursor })
-    }
-

@@ -39,17 +39,30 @@ impl Txn {
         self.get_part(index, key, Part::Whole, value)
     }
 
-    /// As [`Txn::get`], but the head alone may do. At SERIALIZABLE all is read.
+    /// Returns whether there is an entry under `key`. A large value is not read for that.
+    ///
+    /// # Errors
+    /// As [`Txn::get`].
+    pub fn contains(&mut self, index: &TableIndex, key: &[u8]) -> Result<bool> {
+        self.get_part(index, key, Part::Nothing, &mut Vec::new())
+    }
+
+    /// As [`Txn::get`], but a part of the value may do. At SERIALIZABLE all is read where the head
+    /// would do.
     ///
     /// # Errors
     /// As [`Txn::get`].
     pub fn get_part(&mut self, index: &TableIndex, key: &[u8], part: Part, value: &mut Vec<u8>) -> Result<bool> {
         if self.options.isolation == Isolation::Serializable {
-            return self.get_locked(index, key, LockMode::Shared, None, value);
+            let part = if part == Part::Nothing { part } else { Part::Whole };
+            return self.get_part_locked(EntryRef::new(index, key), LockMode::Shared, None, part, value);
         }
         self.check_open()?;
+        let is_admitted = self.is_admitted(index.id());
         let (reader, system) = self.reader();
-        index.check_view(reader.view)?;
+        if !is_admitted {
+            index.check_view(reader.view)?;
+        }
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let found = system.read_at(index, key, reader, part, &acc, value)?;
         if index.kind() == IndexKind::Rows {
@@ -86,7 +99,19 @@ impl Txn {
         wait: Option<LockWait>,
         value: &mut Vec<u8>,
     ) -> Result<bool> {
+        self.get_part_locked(EntryRef::new(index, key), mode, wait, Part::Whole, value)
+    }
+
+    fn get_part_locked(
+        &mut self,
+        entry: EntryRef<'_>,
+        mode: LockMode,
+        wait: Option<LockWait>,
+        part: Part,
+        value: &mut Vec<u8>,
+    ) -> Result<bool> {
         self.check_open()?;
+        let EntryRef { index, key } = entry;
         let wait = wait.unwrap_or(self.wait_mode());
         let system = Arc::clone(&self.system);
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
@@ -96,9 +121,10 @@ impl Txn {
             true => EarlyRelease::DownTo(system.locks.row_mode(self.owner(), index.id(), key)),
             false => EarlyRelease::Nothing,
         };
-        match lock_and_read(&system, EntryRef::new(index, key), self.request(mode, wait), None, &acc, &mut payload) {
+        match lock_and_read(&system, entry, self.request(mode, wait), None, &acc, &mut payload) {
             Ok(spot) => {
-                let result = self.judge_locked(index, key, &payload, spot.exists(), &acc, value);
+                let found = spot.exists().then_some(payload.as_slice());
+                let result = self.judge_locked(entry, found, part, &acc, value);
                 self.last_read.remember(index, key, spot, payload);
                 result
             }
@@ -109,25 +135,26 @@ impl Txn {
         }
     }
 
+    /// `payload`: what was found under the lock.
     fn judge_locked(
         &mut self,
-        index: &TableIndex,
-        key: &[u8],
-        payload: &[u8],
-        found: bool,
+        entry: EntryRef<'_>,
+        payload: Option<&[u8]>,
+        part: Part,
         acc: &Access<'_>,
         value: &mut Vec<u8>,
     ) -> Result<bool> {
         value.clear();
-        let header = if found { Some(split(index, payload)?.0) } else { None };
-        self.check_first_updater(EntryRef::new(index, key), header)?;
-        if header.is_none_or(|h| h.deleted) {
+        let EntryRef { index, key } = entry;
+        let header = payload.map(|payload| split(index, payload)).transpose()?.map(|(header, _)| header);
+        self.check_first_updater(entry, header)?;
+        let Some(payload) = payload.filter(|_| header.is_some_and(|h| !h.deleted)) else {
             if self.options.isolation == Isolation::ReadCommitted {
                 self.system.locks.unlock_row(self.owner(), index.id(), key);
             }
             return Ok(false);
-        }
-        self.system.value_of(index, payload, Part::Whole, None, acc, value)?;
+        };
+        self.system.value_of(index, payload, part, None, acc, value)?;
         if index.kind() == IndexKind::Rows {
             self.system.metrics.inc(Counter::RowsRead);
         }
@@ -140,6 +167,9 @@ impl Txn {
     /// # Errors
     /// [`holdfast_base::Error::SnapshotTooOld`] if the index was filled later.
     pub fn check_age(&self, index: &TableIndex) -> Result<()> {
+        if self.is_admitted(index.id()) {
+            return Ok(());
+        }
         self.view.as_ref().map_or(Ok(()), |view| index.check_view(view))
     }
 

@@ -72,6 +72,8 @@ pub enum Part {
     Whole,
     /// The head, if the rest is elsewhere and there is a head; else all of it.
     Head,
+    /// Nothing: it is asked whether there is one.
+    Nothing,
 }
 
 /// The chain that a version's body refers to, and the value's head.
@@ -100,10 +102,12 @@ pub(crate) fn reference(body: &[u8]) -> Result<&[u8]> {
 /// Where in a version's body that begins which is wanted, if it is there and not in a chain.
 #[inline]
 pub(crate) fn begin_in_body(overflow: bool, body: &[u8], part: Part) -> Option<usize> {
-    if !overflow {
-        return Some(0);
+    match part {
+        Part::Nothing => Some(body.len()),
+        _ if !overflow => Some(0),
+        Part::Head if body.len() > OverflowRef::LEN => Some(OverflowRef::LEN),
+        Part::Head | Part::Whole => None,
     }
-    (part == Part::Head && body.len() > OverflowRef::LEN).then_some(OverflowRef::LEN)
 }
 
 /// Sees to it that a version which does not know of heads refuses the file, if this value is one
