@@ -3,7 +3,8 @@
 use mysql::Value;
 
 use super::answer::{Answer, Outcome, shown};
-use super::differences::{Known, explained};
+use super::differences::Known;
+use super::plans::explained;
 use super::script::{names, schema};
 use super::sessions::Side;
 

@@ -10,8 +10,8 @@
 //! the same way.
 
 use super::super::answer::{Answer, Outcome};
-use super::super::differences;
 use super::super::judge::{Class, Difference, NOWAIT};
+use super::super::lock_waits;
 use super::super::script::{Statement, schema};
 use super::super::sessions::Stand;
 use super::{Ending, Play};
@@ -42,7 +42,7 @@ impl Play<'_, '_, '_> {
         if is_lost(ours) || matches!(ours, Stand::Hangs) || matches!(theirs, Stand::Hangs) {
             return Ok(self.differ(&statement.sql, Class::Hangs, &ours.to_string(), &theirs.to_string()));
         }
-        if let Some(reason) = differences::of_definitions(&self.meanings.of(statement).sql) {
+        if let Some(reason) = lock_waits::of_definitions(&self.meanings.of(statement).sql) {
             return self.part(reason);
         }
         if self.waits_behind_definition(statement.session, ours) {
@@ -50,11 +50,11 @@ impl Play<'_, '_, '_> {
         }
         let meant = self.meanings.of(statement);
         match ours {
-            Stand::Answered(answer) => match differences::of_waits_there(&meant, &self.meanings, &mut self.sides[1]) {
+            Stand::Answered(answer) => match lock_waits::of_waits_there(&meant, &self.meanings, &mut self.sides[1]) {
                 Some(reason) => self.part(reason),
                 None => self.waits_there(statement, answer),
             },
-            _ => match differences::of_waits(&meant, &self.meanings, &mut self.sides) {
+            _ => match lock_waits::of_waits(&meant, &self.meanings, &mut self.sides) {
                 Some(reason) => self.part(reason),
                 None => Ok(self.differ(&statement.sql, Class::Waits, &ours.to_string(), &theirs.to_string())),
             },
@@ -66,7 +66,7 @@ impl Play<'_, '_, '_> {
     fn waits_behind_definition(&mut self, session: usize, ours: &Stand) -> bool {
         let defines = |play: &Self, other: usize| {
             let said = play.said[other].as_ref().filter(|_| other != session);
-            said.is_some_and(|said| differences::of_definitions(&play.meanings.of(said).sql).is_some())
+            said.is_some_and(|said| lock_waits::of_definitions(&play.meanings.of(said).sql).is_some())
                 && play.sides.iter().all(|side| side.is_pending(other))
         };
         let side = usize::from(matches!(ours, Stand::Answered(_)));

@@ -1,0 +1,15 @@
+//! The server's plans for a statement on each engine.
+
+use super::script::schema;
+use super::sessions::Side;
+
+/// The ways to the rows of a statement, without estimates.
+pub fn plan(side: &mut Side, sql: &str) -> Vec<[Option<String>; 5]> {
+    explained(side, sql).into_iter().map(|row| [0, 2, 3, 5, 6].map(|at| row.get(at).cloned())).collect()
+}
+
+/// What EXPLAIN says of a statement.
+pub fn explained(side: &mut Side, sql: &str) -> Vec<Vec<String>> {
+    side.look(&format!("USE {}", schema(side.engine)));
+    side.look(&format!("EXPLAIN {sql}")).into_rows()
+}
