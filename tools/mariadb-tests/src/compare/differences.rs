@@ -1,5 +1,6 @@
 //! The differences that are known: wanted ones, and mistakes of InnoDB. Each has its reason.
 
+use super::altered::AlteredAtOnce;
 use super::answer::{Answer, Outcome};
 use super::forgotten::Forgotten;
 use super::judge::{Class, judge, without_row_number};
@@ -59,6 +60,11 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
         && ours.warnings.is_empty()
     {
         return parts("InnoDB has lost the row of a sequence");
+    }
+    if ours.is_success() && cannot_open_partitions(theirs) {
+        return parts(
+            "the server opens no table with a partition of InnoDB's that has other properties than the others",
+        );
     }
     if codes[0] == 1412 && matches!(codes[1], 1412 | 159) {
         return same("what is said beside the error of a snapshot that is too old");
@@ -131,6 +137,11 @@ fn is_not_allowed(answer: &Answer) -> bool {
         Outcome::Refused(1292, text) => text.contains("value: '0000-00-00"),
         _ => false,
     }
+}
+
+/// Whether a table is not opened for what its partitions are like.
+fn cannot_open_partitions(answer: &Answer) -> bool {
+    matches!(&answer.outcome, Outcome::Refused(1030, text) if text.starts_with("Got error 174 "))
 }
 
 /// What a copy and a change in place put for NULL in a column that becomes NOT NULL.
@@ -318,6 +329,14 @@ pub fn of_snapshot(sql: &str, codes: [u16; 2], [holdfast, innodb]: &mut [Side; 2
     differ.then_some("a snapshot that is too old for a table is refused if the plan comes to read it")
 }
 
+/// Whether only InnoDB refuses a snapshot that is older than a change of columns.
+pub fn of_age(sql: &str, ours: &Answer, theirs: &Answer, altered: &AlteredAtOnce) -> Option<&'static str> {
+    let is_refused = ours.is_success() && theirs.code() == 1412 && mentions(theirs, "insufficient history for index");
+    (is_refused && altered.is_named(sql)).then_some(
+        "a table that was altered at once, without a new index, is the same to older snapshots; InnoDB refuses it",
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -336,6 +355,23 @@ mod tests {
         assert!(known(sql, &breaks(1452, "a"), &breaks(1452, "b")).is_some_and(|known| !known.parts));
         assert!(known(sql, &breaks(1452, "a"), &breaks(1451, "a")).is_none());
         assert!(known(sql, &breaks(1452, "a"), &refused(1364, "no default")).is_none());
+    }
+
+    #[test]
+    fn only_innodb_may_fail_to_open_partitions_or_refuse_a_table_that_was_altered_at_once() {
+        let done = Answer { outcome: Outcome::Rows(Vec::new()), warnings: Vec::new() };
+        let got = |number| refused(1030, &format!("Got error {number} \"Fatal error\" from storage engine $ENGINE"));
+        assert!(known("SELECT * FROM t", &done, &got(174)).is_some_and(|known| known.parts));
+        assert!(known("SELECT * FROM t", &got(174), &done).is_none());
+        assert!(known("SELECT * FROM t", &done, &got(168)).is_none());
+        let mut old = refused(1412, "Table definition has changed, please retry transaction");
+        let mut altered = AlteredAtOnce::default();
+        altered.note("ALTER TABLE t ADD COLUMN c INT FIRST");
+        assert!(of_age("SELECT * FROM t", &done, &old, &altered).is_none());
+        old.warnings.push("Warning 159: $ENGINE: insufficient history for index 0".into());
+        assert!(of_age("SELECT * FROM t", &done, &old, &altered).is_some());
+        assert!(of_age("SELECT * FROM u", &done, &old, &altered).is_none());
+        assert!(of_age("SELECT * FROM t", &old, &done, &altered).is_none());
     }
 
     #[test]

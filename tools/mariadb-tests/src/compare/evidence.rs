@@ -5,7 +5,7 @@ use mysql::Value;
 use super::answer::{Answer, Outcome, shown};
 use super::differences::Known;
 use super::plans::explained;
-use super::script::{names, schema};
+use super::script::{WITH_EXPANSIONS, names, schema};
 use super::sessions::Side;
 
 /// Whether what there is in the tables lets the engines answer differently.
@@ -13,6 +13,45 @@ pub fn of_tables(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2
     of_keys(sql, ours, theirs, &mut sides[1])
         .or_else(|| of_orphans(sql, ours, theirs, sides))
         .or_else(|| of_bits(sql, ours, theirs, sides))
+        .or_else(|| of_beginnings(sql, ours, theirs, sides))
+}
+
+/// Rows that only one engine looks for by an index of the beginning of a text, in a collation in
+/// which texts can be equal whose beginnings are not: the index does not lead to those.
+fn of_beginnings(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
+    if !ours.is_success() || !theirs.is_success() || ours.outcome == theirs.outcome {
+        return None;
+    }
+    let used = sides.each_mut().map(|side| {
+        let keys = keys_of_beginnings(sql, side);
+        let used: Vec<String> = explained(side, sql).iter().flat_map(|row| keys_of(row)).collect();
+        keys.into_iter().filter(|key| used.contains(key)).collect::<Vec<_>>()
+    });
+    // What a statement has changed may have given it another plan.
+    let missed = match (&ours.outcome, &theirs.outcome) {
+        (Outcome::Done(ours, _), Outcome::Done(theirs, _)) => !used[usize::from(theirs < ours)].is_empty(),
+        _ => false,
+    };
+    let reason = "an index of the beginning of a text does not lead to an equal one that begins otherwise";
+    (missed || used[0] != used[1]).then_some(Known { reason, parts: true })
+}
+
+/// The indexes in a row of EXPLAIN.
+fn keys_of(row: &[String]) -> Vec<String> {
+    row.get(5).map_or(Vec::new(), |keys| keys.split([',', '|']).map(String::from).collect())
+}
+
+/// The indexes of the statement's tables that have the beginning of a text in such a collation.
+fn keys_of_beginnings(sql: &str, side: &mut Side) -> Vec<String> {
+    let keys = format!(
+        "SELECT DISTINCT s.table_name, s.index_name FROM information_schema.statistics s \
+         JOIN information_schema.columns c USING (table_schema, table_name, column_name) \
+         WHERE table_schema = '{}' AND s.sub_part IS NOT NULL AND c.collation_name REGEXP '{}' ORDER BY 2",
+        schema(side.engine),
+        WITH_EXPANSIONS.join("|")
+    );
+    let rows = side.look(&keys).into_rows();
+    rows.into_iter().filter(|row| names(sql, &row[0])).map(|row| row[1].clone()).collect()
 }
 
 /// A least or greatest BIT, of which the server shows the bytes if its plan has a temporary table,

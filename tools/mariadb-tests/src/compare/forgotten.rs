@@ -41,6 +41,11 @@ impl Forgotten {
         self.number |= self.number_moves;
     }
 
+    /// Whether there may be a table with AUTO_INCREMENT.
+    pub fn counts(&self) -> bool {
+        self.has_numbers
+    }
+
     /// Whether a number of AUTO_INCREMENT may be given out that is there already, in another
     /// partition.
     pub fn number(&self) -> bool {

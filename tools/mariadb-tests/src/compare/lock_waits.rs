@@ -42,6 +42,9 @@ pub fn of_waits(
     if meanings.others_lock_by_handler(session) || meanings.locks_by_handler(statement) {
         return Some(LOCKS_BY_HANDLER);
     }
+    if holdfast.waits_for_inserters(session) {
+        return Some("a range is locked after sessions that already wait to insert there");
+    }
     let locks = holdfast.blocking_locks(session);
     if !locks.is_empty() && locks.iter().all(|lock| is_of_absent_row(lock, [holdfast, innodb])) {
         return Some("the key of a row that is looked for and not there is locked as a row is, with InnoDB as a gap");
@@ -52,26 +55,56 @@ pub fn of_waits(
     plans_differ(meanings, holdfast, innodb).then_some("other plans lock other rows")
 }
 
-/// Whether the lock is of a primary key, one integer, for which neither engine has a row.
+/// Whether the lock is of a primary key of one column for which neither engine has a row.
 fn is_of_absent_row(lock: &Lock, sides: [&mut Side; 2]) -> bool {
-    let Some(key) = integer(lock) else { return false };
     sides.into_iter().all(|side| {
         let (schema, table) = (schema(side.engine), &lock.table);
         let column = format!(
-            "SELECT MIN(column_name) FROM information_schema.statistics WHERE table_schema = '{schema}' AND \
-             table_name = '{table}' AND index_name = 'PRIMARY' HAVING COUNT(*) = 1"
+            "SELECT MIN(s.column_name), MIN(c.data_type), MIN(s.sub_part) FROM information_schema.statistics s \
+             JOIN information_schema.columns c USING (table_schema, table_name, column_name) \
+             WHERE table_schema = '{schema}' AND table_name = '{table}' AND index_name = 'PRIMARY' \
+             HAVING COUNT(*) = 1 AND MIN(s.collation) = 'A'"
         );
-        let Some(column) = first_value(side, &column) else { return false };
-        first_value(side, &format!("SELECT COUNT(*) FROM {schema}.{table} WHERE {column} = {key}")).as_deref()
-            == Some("0")
+        let column = side.look(&column).into_rows();
+        let Some([name, kind, prefix]) = column.first().map(Vec::as_slice) else { return false };
+        let Some(condition) = condition_of_key(lock, name, kind, prefix) else { return false };
+        first_value(side, &format!("SELECT COUNT(*) FROM {schema}.{table} WHERE {condition}")).as_deref() == Some("0")
     })
 }
 
-/// The INT that is the primary key of a locked row.
-fn integer(lock: &Lock) -> Option<i32> {
-    let digits = Some(lock.data.as_str()).filter(|data| data.len() == 8 && lock.index == "PRIMARY")?;
-    let bits = u32::from_str_radix(digits, 16).ok()? ^ 0x8000_0000;
+/// What holds for the row of a locked primary key: an INT, or bytes of which the key may have only
+/// the beginning.
+fn condition_of_key(lock: &Lock, column: &str, kind: &str, prefix: &str) -> Option<String> {
+    let data = Some(lock.data.as_str()).filter(|_| lock.index == "PRIMARY")?;
+    match kind {
+        "int" => integer(data).map(|key| format!("{column} = {key}")),
+        "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" => {
+            let key = bytes(data)?;
+            Some(match prefix {
+                "NULL" => format!("{column} = x'{key}'"),
+                length => format!("LEFT({column}, {length}) = x'{key}'"),
+            })
+        }
+        _ => None,
+    }
+}
+
+/// The INT that a key has.
+fn integer(data: &str) -> Option<i32> {
+    let bits = u32::from_str_radix(data, 16).ok().filter(|_| data.len() == 8)? ^ 0x8000_0000;
     Some(i32::from_ne_bytes(bits.to_ne_bytes()))
+}
+
+/// The bytes that a key has, in hexadecimal digits: a zero byte is followed by `ff`, and behind
+/// them are two zero bytes.
+fn bytes(data: &str) -> Option<String> {
+    let mut rest = data.strip_suffix("0000")?;
+    let mut bytes = String::new();
+    while let Some((byte, behind)) = rest.split_at_checked(2) {
+        bytes.push_str(byte);
+        rest = if byte == "00" { behind.strip_prefix("ff")? } else { behind };
+    }
+    rest.is_empty().then_some(bytes)
 }
 
 /// Whether a read for sharing may have come to the row by an index alone which has only the
@@ -108,18 +141,29 @@ fn plans_differ(meanings: &Meanings, holdfast: &mut Side, innodb: &mut Side) -> 
 mod tests {
     use super::*;
 
+    fn condition(kind: &str, prefix: &str, data: &str) -> Option<String> {
+        let lock = Lock { mode: "S".into(), table: "t".into(), index: "PRIMARY".into(), data: data.into() };
+        condition_of_key(&lock, "c", kind, prefix)
+    }
+
     #[test]
     fn a_locked_primary_key_of_one_int_says_which_row_it_is() {
-        let lock = |index: &str, data: &str| Lock {
-            mode: "S".into(),
-            table: "t".into(),
-            index: index.into(),
-            data: data.into(),
-        };
-        assert_eq!(integer(&lock("PRIMARY", "80000006")), Some(6));
-        assert_eq!(integer(&lock("PRIMARY", "7fffffff")), Some(-1));
-        for other in [lock("k", "80000006"), lock("PRIMARY", "8000000680000001"), lock("PRIMARY", "")] {
-            assert_eq!(integer(&other), None);
+        assert_eq!(condition("int", "NULL", "80000006").unwrap(), "c = 6");
+        assert_eq!(condition("int", "NULL", "7fffffff").unwrap(), "c = -1");
+        assert_eq!(condition("int", "NULL", "8000000680000001"), None);
+        assert_eq!(condition("int", "NULL", ""), None);
+        assert_eq!(condition("double", "NULL", "80000006"), None);
+        let lock = Lock { mode: "S".into(), table: "t".into(), index: "k".into(), data: "80000006".into() };
+        assert_eq!(condition_of_key(&lock, "c", "int", "NULL"), None);
+    }
+
+    #[test]
+    fn a_locked_primary_key_of_bytes_says_which_row_it_is() {
+        assert_eq!(condition("varbinary", "NULL", "610000").unwrap(), "c = x'61'");
+        assert_eq!(condition("blob", "2", "0000").unwrap(), "LEFT(c, 2) = x''");
+        assert_eq!(condition("tinyblob", "2", "00ff610000").unwrap(), "LEFT(c, 2) = x'0061'");
+        for other in ["", "61", "0061", "00610000", "6100", "61~0000"] {
+            assert_eq!(condition("blob", "2", other), None, "{other}");
         }
     }
 }

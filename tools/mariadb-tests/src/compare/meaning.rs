@@ -103,8 +103,9 @@ impl Meanings {
             self.succeeded(statement);
         }
         self.has_moved(statement, answer);
-        let defines = DEFINES.iter().any(|verb| statement.sql.starts_with(verb));
         let spoken = &mut self.sessions[statement.session];
+        // In a transaction of XA it is refused, and commits nothing.
+        let defines = spoken.xa.is_none() && DEFINES.iter().any(|verb| statement.sql.starts_with(verb));
         if defines || !spoken.is_long() {
             spoken.is_over();
             return;
@@ -340,6 +341,19 @@ mod tests {
         assert_eq!(meanings.ending(0), ["XA COMMIT 'x'"]);
         meanings.succeeded(&say("XA COMMIT 'x'"));
         assert_eq!(meanings.ending(0), ["COMMIT"]);
+    }
+
+    #[test]
+    fn a_change_of_a_definition_ends_a_transaction_but_not_one_of_xa() {
+        let locked = |begin: &str| {
+            let mut meanings = Meanings::new(1);
+            for sql in [begin, "UPDATE t SET a = 1", "ALTER TABLE t FORCE"] {
+                meanings.said(&say(sql));
+                meanings.ended(&say(sql), &answered(0));
+            }
+            meanings.in_transactions().any(|sql| sql.starts_with("UPDATE"))
+        };
+        assert!(locked("XA START 'x'") && !locked("BEGIN"));
     }
 
     fn answered(rows: usize) -> Answer {

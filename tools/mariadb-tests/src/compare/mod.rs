@@ -6,6 +6,7 @@
 //! their sums and CHECK TABLE. Now and then the server is killed in between. A difference that is
 //! not among the known ones is made smaller, and printed as a script for a client.
 
+mod altered;
 mod answer;
 mod differences;
 mod evidence;

@@ -8,6 +8,7 @@ use anyhow::Context;
 use holdfast_server::Server;
 
 use super::super::pairs::Engine;
+use super::altered::{AlteredAtOnce, Kept};
 use super::answer::Answer;
 use super::differences;
 use super::evidence;
@@ -71,6 +72,8 @@ impl Stage<'_, '_> {
             said: vec![None; sessions],
             meanings: Meanings::new(sessions),
             ran_together: false,
+            before_alter: None,
+            altered_at_once: AlteredAtOnce::default(),
             steps: Vec::new(),
         };
         let ending = play.run(source)?;
@@ -87,6 +90,9 @@ struct Play<'p, 's, 'c> {
     meanings: Meanings,
     /// Two statements ran at the same time: nothing says which of them came first.
     ran_together: bool,
+    /// What there was before the ALTER TABLE that a session is at, while no other one ran.
+    before_alter: Option<Kept>,
+    altered_at_once: AlteredAtOnce,
     steps: Vec<Step>,
 }
 
@@ -132,6 +138,8 @@ impl Play<'_, '_, '_> {
             }
             Step::Say(statement) if !self.free().contains(&statement.session) => Ok(Ending::Same),
             Step::Say(statement) => {
+                let alters = self.alters(statement) && self.free().len() == self.sessions;
+                self.before_alter = alters.then(|| Kept::of(&mut self.sides, self.meanings.forgotten().counts()));
                 for side in &mut self.sides {
                     side.say(statement.session, &statement.sql);
                 }
@@ -178,12 +186,31 @@ impl Play<'_, '_, '_> {
                     }
                     self.meanings.ended(&statement, theirs);
                     source.told(*session, theirs.is_success());
+                    if let Some(reason) = self.has_altered(&statement, ours) {
+                        return self.part(reason);
+                    }
                 }
                 (Stand::Waits, Stand::Waits) => {}
                 (ours, theirs) => return self.stand_apart(&statement, ours, theirs),
             }
         }
         Ok(Ending::Same)
+    }
+
+    fn alters(&self, statement: &Statement) -> bool {
+        self.meanings.of(statement).sql.starts_with("ALTER TABLE")
+    }
+
+    /// What an ALTER TABLE has left as it was; whether InnoDB counts on from another number then.
+    fn has_altered(&mut self, statement: &Statement, ours: &Answer) -> Option<&'static str> {
+        let before = self.before_alter.take().filter(|_| self.alters(statement))?;
+        let after = Kept::of(&mut self.sides, self.meanings.forgotten().counts());
+        if ours.is_success() && before.has_same_tables(&after) {
+            self.altered_at_once.note(&self.meanings.of(statement).sql);
+        }
+        before
+            .number_is_forgotten(&after)
+            .then_some("InnoDB reads the number of the next row again from a table with virtual columns that it alters")
     }
 
     /// Whether two of the statements that have ended ran at the same time: those that one statement
@@ -220,7 +247,9 @@ impl Play<'_, '_, '_> {
         if let Some(reason) = differences::of_forgetting(&meant, &class, [ours, theirs], self.meanings.forgotten()) {
             return self.part(reason);
         }
-        if let Some(reason) = differences::of_snapshot(&meant.sql, [ours.code(), theirs.code()], &mut self.sides) {
+        if let Some(reason) = differences::of_snapshot(&meant.sql, [ours.code(), theirs.code()], &mut self.sides)
+            .or_else(|| differences::of_age(&meant.sql, ours, theirs, &self.altered_at_once))
+        {
             return self.part(reason);
         }
         if class == Class::Rows && meant.sql.contains("SKIP LOCKED") && self.free().len() < self.sessions {

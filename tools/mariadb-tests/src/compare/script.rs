@@ -59,6 +59,10 @@ pub fn for_engine(sql: &str, engine: Engine) -> String {
     sql.replace(SCHEMA, &schema(engine)).replace(ENGINE, engine.name()).replace(AT_ONCE, at_once)
 }
 
+/// In the names of collations in which texts can be equal whose beginnings are not, as sharp s and
+/// `ss` are.
+pub const WITH_EXPANSIONS: [&str; 5] = ["unicode", "uca1400", "german2", "danish", "czech_ci"];
+
 /// Whether a HANDLER reads.
 pub fn is_read_by_handler(sql: &str) -> bool {
     sql.starts_with("HANDLER") && sql.contains(" READ ")

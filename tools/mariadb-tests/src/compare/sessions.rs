@@ -190,6 +190,18 @@ impl Side {
         matches!(found, Ok(Some(_)))
     }
 
+    /// Whether a session of this engine waits to lock a range because others wait to insert there:
+    /// of those that wait for a range, an inserter has a key, a reader has two ends.
+    pub fn waits_for_inserters(&mut self, session: usize) -> bool {
+        let id = self.sessions[session].id;
+        let found = self.watcher.query_first::<String, _>(format!(
+            "SELECT l.lock_data FROM information_schema.HOLDFAST_TRX t JOIN information_schema.HOLDFAST_LOCKS l \
+             ON l.lock_id = t.trx_requested_lock_id AND l.lock_type = 'RANGE' AND l.lock_status = 'WAITING' \
+             WHERE t.trx_mysql_thread_id = {id}"
+        ));
+        matches!(found, Ok(Some(range)) if range.starts_with(['(', '[']))
+    }
+
     /// The locks for which a session of this engine waits.
     pub fn blocking_locks(&mut self, session: usize) -> Vec<Lock> {
         let id = self.sessions[session].id;

@@ -3,6 +3,7 @@
 
 use holdfast_workload::rng::Rng;
 
+use super::super::script::WITH_EXPANSIONS;
 use super::dice::Dice;
 
 /// A character set with one of its collations.
@@ -138,14 +139,14 @@ impl Kind {
         self.is_large() || matches!(self, Kind::Char(..) | Kind::VarChar(..) | Kind::Binary(_) | Kind::VarBinary(_))
     }
 
-    /// Whether texts can be equal whose beginnings are not, as sharp s and `ss` are. Where the
-    /// primary key has beginnings, InnoDB has such rows under one entry of an index with the whole
-    /// text, and ends the server when it finds that entry in use.
+    /// Whether texts can be equal whose beginnings are not. Where the primary key has beginnings,
+    /// InnoDB has such rows under one entry of an index with the whole text, and ends the server
+    /// when it finds that entry in use.
     pub fn has_expansions(&self) -> bool {
         let (Kind::Char(_, (_, name)) | Kind::VarChar(_, (_, name)) | Kind::Text(_, (_, name))) = self else {
             return false;
         };
-        ["unicode", "uca1400", "german2", "danish", "czech_ci"].iter().any(|part| name.contains(part))
+        WITH_EXPANSIONS.iter().any(|part| name.contains(part))
     }
 
     /// How many characters or bytes it may have.

@@ -23,7 +23,7 @@ use self::create::Taste;
 use self::dice::Dice;
 use self::prepared::Prepared;
 pub use self::scenario::scenario;
-use self::schema::Schema;
+use self::schema::{Column, Schema};
 use super::meaning::Xa;
 use super::play::Source;
 use super::script::{Statement, Step};
@@ -310,7 +310,7 @@ impl Generator {
             (1..=2, _) => read(format!("HANDLER h READ {} LIMIT 3", self.rng.one_of(&["FIRST", "NEXT"]))),
             (n, Some(table)) if !table.keys.is_empty() => {
                 let key = self.rng.one_of(&table.keys).clone();
-                let is_virtual = |name: &str| matches!(table.named(name), Some(column) if matches!(column.generated, Some((_, false))));
+                let is_virtual = |name: &str| table.named(name).is_some_and(Column::is_virtual);
                 // InnoDB merges the partitions' rows by virtual columns that it has not computed.
                 if table.partitioned && key.parts.iter().any(|part| is_virtual(&part.column)) {
                     return None;

@@ -32,6 +32,11 @@ impl Column {
         format!("{kind}{null}{}{counts}", self.default)
     }
 
+    /// Whether rows are without it.
+    pub fn is_virtual(&self) -> bool {
+        matches!(self.generated, Some((_, false)))
+    }
+
     /// A value of it, or NULL where that may be (and now and then where not).
     pub fn value(&self, rng: &mut Rng) -> String {
         let percent = if self.null { 15 } else { 1 };
