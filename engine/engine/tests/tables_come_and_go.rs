@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use common::ROWS;
 use holdfast::io::Disk;
-use holdfast::{Database, Error, TableDefinition};
+use holdfast::{Database, Error, TableDefinition, WriteOptions};
 
 fn files(disk: &impl Disk) -> Vec<String> {
     disk.list().unwrap().into_iter().filter(|name| name.starts_with('t') && name.ends_with(".hf")).collect()
@@ -124,4 +124,34 @@ fn a_transaction_that_began_before_a_drop_opens_what_there_is() {
     third.commit().unwrap();
     assert_eq!(db.begin_write().unwrap().list_tables(), ["rows"]);
     common::assert_sound(&db);
+}
+
+/// While a drop waits for a writer, others were told that there is no such table, also if the drop
+/// then came to nothing.
+#[test]
+fn a_transaction_waits_for_a_drop_that_is_under_way() {
+    let [brief, patient] = [1, 60_000].map(|ms| WriteOptions::new().lock_wait_timeout(Duration::from_millis(ms)));
+    for drop_waits in [Duration::from_millis(300), Duration::from_secs(60)] {
+        let comes_to_nothing = drop_waits < Duration::from_secs(1);
+        let db = common::small().lock_wait_timeout(drop_waits).in_memory().unwrap();
+        common::fill(&db, 0, 10);
+        let writer = db.begin_write().unwrap();
+        writer.open_table(&ROWS).unwrap().upsert(1, "mine").unwrap();
+        std::thread::scope(|scope| {
+            let dropping = scope.spawn(|| db.drop_table("rows"));
+            let open_briefly = || db.begin_write_with(&brief).unwrap().open_table(&ROWS).map(drop);
+            // Until the drop keeps others out, or has given up.
+            while !dropping.is_finished() && !matches!(open_briefly(), Err(Error::LockTimeout)) {}
+            let other = scope.spawn(|| db.transact_with(&patient, |txn| txn.open_table(&ROWS)?.get(2)));
+            if comes_to_nothing {
+                assert!(matches!(dropping.join().unwrap(), Err(Error::LockTimeout)));
+                writer.commit().unwrap();
+            } else {
+                writer.commit().unwrap();
+                dropping.join().unwrap().unwrap();
+            }
+            assert_eq!(other.join().unwrap().unwrap().is_some(), comes_to_nothing);
+        });
+        common::assert_sound(&db);
+    }
 }

@@ -88,15 +88,15 @@ impl WriteTransaction {
     ///
     /// # Errors
     /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes;
-    /// [`crate::Error::TableNotFound`] while it is about to be dropped; when it is created, those
-    /// of [`crate::Database::create_table`].
+    /// [`crate::Error::LockTimeout`] if it is about to be dropped and other transactions keep it;
+    /// when it is created, those of [`crate::Database::create_table`].
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<Table<'_, K, V>> {
         loop {
             self.transaction.instance().check()?;
             let handle = table_or_create(&self.transaction, definition)?;
             handle.check_types(definition)?;
             let specs = handle.check_writable(definition)?;
-            match self.transaction.enter(&handle) {
+            match self.transaction.enter_waiting(&handle) {
                 // It was dropped since it was found.
                 Err(Error::TableNotFound(_)) if handle.store.file.is_dropped() => continue,
                 entered => entered?,

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use holdfast_metrics::{Local, Spread, local};
 use holdfast_tree::Lifetime;
+use holdfast_txn::Wait;
 
 use crate::rows::definition::{IndexSpec, TableDefinition};
 use crate::rows::types::{Key, Value};
@@ -51,9 +52,16 @@ impl TableHandle {
 
     /// Makes the caller a writer of the table.
     pub(crate) fn enter(&self) -> Result<Entered> {
-        let Some(group) = self.store.file.gate.enter() else {
-            return Err(Error::TableNotFound(self.name.clone()));
-        };
+        self.entered(self.store.file.gate.enter())
+    }
+
+    /// The same; waits for a change of definitions that is under way.
+    pub(crate) fn enter_waiting(&self, wait: &Wait<'_>) -> Result<Entered> {
+        self.entered(self.store.file.gate.enter_waiting(wait)?)
+    }
+
+    fn entered(&self, group: Option<usize>) -> Result<Entered> {
+        let group = group.ok_or_else(|| Error::TableNotFound(self.name.clone()))?;
         let store = self.references.mine().get_or_init(|| local(Arc::clone(&self.store)));
         let entered = Entered { store: Arc::clone(store), group };
         self.store.check_current(&self.name)?;

@@ -46,6 +46,17 @@ struct Writers {
     /// How many have come so far.
     entered: u64,
     closed: bool,
+    /// It stays closed: the table has been dropped.
+    gone: bool,
+}
+
+impl Writers {
+    /// Lets one in, unless the gate is closed; whether it did.
+    fn enter(&mut self) -> bool {
+        self.count += usize::from(!self.closed);
+        self.entered += u64::from(!self.closed);
+        !self.closed
+    }
 }
 
 /// One group's way through the gate.
@@ -60,8 +71,8 @@ struct Wing {
 /// of them use one table.
 ///
 /// One change of definitions at a time holds the gate closed ([`Closed`]); another one waits for
-/// its turn. Both waits are without any other lock: a change takes the lock of the catalog after
-/// the gate.
+/// its turn, as does a writer that no layer above keeps away meanwhile. These waits are without any
+/// other lock: a change takes the lock of the catalog after the gate.
 #[derive(Default)]
 pub(crate) struct WriterGate {
     wings: Spread<Wing>,
@@ -79,13 +90,21 @@ impl WriterGate {
     /// that this returns.
     pub(crate) fn enter(&self) -> Option<usize> {
         let group = thread_group();
-        let mut writers = self.wings.of(group).writers.lock();
-        if writers.closed {
-            return None;
-        }
-        writers.count += 1;
-        writers.entered += 1;
-        Some(group)
+        self.wings.of(group).writers.lock().enter().then_some(group)
+    }
+
+    /// As [`WriterGate::enter`], but waits while a change of definitions holds the gate closed:
+    /// `None` if the table is gone then.
+    ///
+    /// # Errors
+    /// Those of [`Wait::at`].
+    pub(crate) fn enter_waiting(&self, wait: &Wait<'_>) -> Result<Option<usize>> {
+        latches::none_while_waiting_for("the gate of a table");
+        let group = thread_group();
+        let wing = self.wings.of(group);
+        let mut writers = wing.writers.lock();
+        wait.at(&wing.changed, &mut writers, |writers| writers.closed && !writers.gone)?;
+        Ok(writers.enter().then_some(group))
     }
 
     pub(crate) fn leave(&self, group: usize) {
@@ -149,8 +168,21 @@ impl WriterGate {
     }
 
     fn reopen(&self) {
-        self.wings.all().for_each(|wing| wing.writers.lock().closed = false);
+        self.change(|writers| writers.closed = false);
         self.give_back();
+    }
+
+    /// The table has been dropped: the gate stays closed, and no writer waits at it.
+    fn abolish(&self) {
+        self.change(|writers| writers.gone = true);
+        self.give_back();
+    }
+
+    fn change(&self, change: impl Fn(&mut Writers)) {
+        for wing in self.wings.all() {
+            change(&mut wing.writers.lock());
+            wing.changed.notify_all();
+        }
     }
 
     fn give_back(&self) {
@@ -173,7 +205,7 @@ impl Closed {
 impl Drop for Closed {
     fn drop(&mut self) {
         let gate = &self.0.gate;
-        if self.0.is_dropped() { gate.give_back() } else { gate.reopen() }
+        if self.0.is_dropped() { gate.abolish() } else { gate.reopen() }
     }
 }
 
@@ -358,6 +390,22 @@ mod tests {
         assert!(gate.enter().is_none());
         gate.reopen();
         assert!(gate.enter().is_some());
+    }
+
+    #[test]
+    fn a_writer_waits_until_it_opens_or_the_table_is_gone() {
+        let gate = WriterGate::default();
+        gate.close(&within(0)).unwrap();
+        assert!(matches!(gate.enter_waiting(&within(0)), Err(Error::LockTimeout)));
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| gate.enter_waiting(&within(60)).unwrap());
+            gate.reopen();
+            gate.leave(waiting.join().unwrap().unwrap());
+            gate.close(&within(0)).unwrap();
+            let waiting = scope.spawn(|| gate.enter_waiting(&within(60)).unwrap());
+            gate.abolish();
+            assert_eq!(waiting.join().unwrap(), None);
+        });
     }
 
     #[test]

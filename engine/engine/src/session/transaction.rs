@@ -17,6 +17,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use holdfast_base::IndexId;
 use holdfast_base::blocking::{Mutex, MutexGuard};
@@ -80,6 +81,7 @@ pub(crate) struct Transaction {
     /// The error after which it was rolled back, if there was one.
     ended_by: OnceLock<Error>,
     flush: FlushAtCommit,
+    lock_wait_timeout: Duration,
     can_write: bool,
     instance: Local<Arc<Instance>>,
 }
@@ -106,7 +108,10 @@ impl Transaction {
             wait: options.lock_wait_timeout.map(holdfast_txn::LockWait::For),
         });
         let schema = Transaction::schema_of(reference);
-        Ok(Transaction::new(reference, schema, txn, options.flush_at_commit.unwrap_or(settings.flush_at_commit)))
+        let flush = options.flush_at_commit.unwrap_or(settings.flush_at_commit);
+        let mut transaction = Transaction::new(reference, schema, txn, flush);
+        transaction.lock_wait_timeout = options.lock_wait_timeout.unwrap_or(settings.lock_wait_timeout);
+        Ok(transaction)
     }
 
     /// The definitions as they are now.
@@ -125,6 +130,7 @@ impl Transaction {
             is_too_old: AtomicBool::new(false),
             ended_by: OnceLock::new(),
             flush,
+            lock_wait_timeout: instance.settings.lock_wait_timeout,
             instance: Arc::clone(instance),
         }
     }
@@ -147,9 +153,21 @@ impl Transaction {
 
     /// Keeps the table from being dropped until the transaction ends.
     pub(crate) fn enter(&self, table: &TableHandle) -> Result<()> {
-        let mut entered = self.entered.lock();
-        if !entered.iter().any(|e| e.is_of(&table.store)) {
-            entered.push(table.enter()?);
+        self.enter_by(table, || table.enter())
+    }
+
+    /// The same. Waits for a change of its definition as long as for a lock: that may be waiting
+    /// for other transactions, and come to nothing.
+    pub(crate) fn enter_waiting(&self, table: &TableHandle) -> Result<()> {
+        self.enter_by(table, || table.enter_waiting(&self.instance.wait(self.lock_wait_timeout)))
+    }
+
+    fn enter_by(&self, table: &TableHandle, enter: impl FnOnce() -> Result<Entered>) -> Result<()> {
+        let is_inside = || self.entered.lock().iter().any(|entered| entered.is_of(&table.store));
+        if !is_inside() {
+            // A second place of one that two threads have opened at once does no harm.
+            let entered = enter()?;
+            self.entered.lock().push(entered);
         }
         Ok(())
     }
