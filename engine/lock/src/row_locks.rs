@@ -134,24 +134,23 @@ impl LockManager {
             return Err(Error::WouldBlock);
         }
         let verdict = rows.get(&row).map_or(Verdict::Free { upgrade: false }, |q| q.verdict(owner, mode.row()));
-        match verdict {
-            Verdict::Held => Ok(Step::Done),
-            Verdict::Free { .. } => match self.table_state(owner, index, mode) {
-                TableState::Covered => Ok(Step::Done),
-                TableState::Free => {
-                    self.grant_row(&mut rows, owner, &row, mode.row());
-                    Ok(Step::Done)
-                }
-                TableState::Busy if wait.limit().is_none() => Err(Error::WouldBlock),
-                TableState::Busy => self.enqueue_table(owner, index, mode.intent(), false).map(|()| Step::WaitTable),
-            },
-            Verdict::Busy { .. } if wait.limit().is_none() => Err(Error::WouldBlock),
-            Verdict::Busy { upgrade } => {
+        // The table comes first: the row's queue grants a lock without a look at the table.
+        match (verdict, self.table_state_at(owner, index, key, mode)) {
+            (Verdict::Held, _) | (Verdict::Free { .. }, TableState::Covered) => Ok(Step::Done),
+            (Verdict::Free { .. }, TableState::Free) => {
+                self.grant_row(&mut rows, owner, &row, mode.row());
+                Ok(Step::Done)
+            }
+            _ if wait.limit().is_none() => Err(Error::WouldBlock),
+            (Verdict::Busy { upgrade }, table)
+                if !matches!(table, TableState::Busy) || holdfast_base::planted!("row-wait-passes-a-table-lock") =>
+            {
                 let Some(lock) = rows.get_mut(&row) else { return Ok(Step::Done) };
                 owner.start_wait(Target::Row { index, key: Arc::clone(&lock.key), mode: mode.row() })?;
                 lock.queue.enqueue(owner, mode.row(), upgrade);
                 Ok(Step::WaitRow)
             }
+            _ => self.enqueue_table(owner, index, mode.intent(), false).map(|()| Step::WaitTable),
         }
     }
 
@@ -246,7 +245,7 @@ impl LockManager {
         // A table lock of another leaves the rows alone that were locked before it came.
         if !holds(mode.row())
             && (queue.is_some_and(|queue| queue.conflicts(owner, mode.row()))
-                || matches!(self.table_state(owner, index, mode), TableState::Busy))
+                || matches!(self.table_state_at(owner, index, key, mode), TableState::Busy))
         {
             return true;
         }

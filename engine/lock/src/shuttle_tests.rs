@@ -453,6 +453,43 @@ fn a_row_under_a_cover_does_not_change() {
     );
 }
 
+/// As under a cover. Another reader of the row comes and goes, so that the writer waits for either.
+#[test]
+fn a_row_under_a_table_lock_does_not_change() {
+    shuttle::check_random(
+        || {
+            let m = manager(1 << 20);
+            let leaf = Arc::new(Mutex::new(0u64));
+            let [writer, reader, other] = [1, 2, 3].map(Owner::new);
+            let writes = {
+                let (m, leaf, writer) = (m.clone(), leaf.clone(), writer.clone());
+                spawn(move || {
+                    write_under_latch(&m, &leaf, &writer);
+                    m.release_all(&writer);
+                })
+            };
+            let reads = {
+                let (m, other) = (m.clone(), other.clone());
+                spawn(move || {
+                    m.lock_row(&other, T, b"k", Shared, LONG, None).unwrap();
+                    m.release_all(&other);
+                })
+            };
+            m.lock_table(&reader, T, Shared, LONG).unwrap();
+            m.lock_row(&reader, T, b"k", Shared, LONG, None).unwrap();
+            let seen = *leaf.lock();
+            shuttle::thread::yield_now();
+            assert_eq!(*leaf.lock(), seen);
+            m.release_all(&reader);
+            writes.join().unwrap();
+            reads.join().unwrap();
+            assert!(m.locks().is_empty());
+            assert_eq!(m.memory(), 0);
+        },
+        RUNS,
+    );
+}
+
 #[test]
 fn every_deadlock_is_found() {
     shuttle::check_random(|| lock_all(1 << 20, &[b"a", b"b", b"a", b"c"]), RUNS);
