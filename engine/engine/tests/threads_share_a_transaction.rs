@@ -82,6 +82,30 @@ fn a_range_sees_no_half_of_a_statement() {
     });
 }
 
+/// A range over rows by an index once took one turn for the entry and another one for the row.
+#[test]
+fn a_row_is_the_one_that_its_entry_leads_to() {
+    let table = TableDefinition::<u64, u64>::new("t").index(&BY_VALUE);
+    for isolation in [Isolation::ReadCommitted, Isolation::RepeatableRead, Isolation::Serializable] {
+        let db = Database::in_memory().unwrap();
+        db.transact(|txn| txn.open_table(&table)?.insert(0, 0)).unwrap();
+        let txn = db.begin_write_with(&WriteOptions::new().isolation(isolation)).unwrap();
+        let (rows, done) = (txn.open_table(&table).unwrap(), AtomicBool::new(false));
+        std::thread::scope(|s| {
+            s.spawn(|| {
+                (1..5_000).for_each(|value| assert!(rows.update(0, value).unwrap()));
+                done.store(true, Ordering::SeqCst);
+            });
+            while !done.load(Ordering::SeqCst) {
+                for row in rows.index(&BY_VALUE).unwrap().range(..).unwrap() {
+                    let (entry, _, value) = row.unwrap();
+                    assert_eq!(entry, value, "{isolation:?}");
+                }
+            }
+        });
+    }
+}
+
 /// What the documentation promises of types.
 #[test]
 fn all_of_it_may_be_shared() {

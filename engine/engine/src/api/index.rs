@@ -11,7 +11,7 @@ use crate::instance::options::ReadOptions;
 use crate::rows::definition::{decode_key, decode_value};
 use crate::rows::encoding::{Row, undecodable};
 use crate::rows::types::{Key, Value};
-use crate::schema::handle::TableRef;
+use crate::schema::handle::{TableHandle, TableRef};
 use crate::session::transaction::{Direction, Transaction};
 
 /// A secondary index as a transaction sees it; from [`crate::ReadTable::index`].
@@ -131,24 +131,23 @@ pub struct IndexEntries<'t, K: Key, I: Key> {
     types: PhantomData<fn() -> (K, I)>,
 }
 
-/// An entry, decoded.
-struct Found<K: Key, I: Key> {
-    entry: Entry<K, I>,
-    key_bytes: Vec<u8>,
+/// The keys of an entry.
+fn decode_entry<K: Key, I: Key>(table: &TableHandle, mut entry: &[u8]) -> Result<Entry<K, I>> {
+    let index_key = I::decode_key(&mut entry, false).ok_or_else(|| undecodable::<I>(&table.name, "index key"))?;
+    let key = decode_key::<K>(entry).ok_or_else(|| undecodable::<K>(&table.name, "key"))?;
+    Ok((index_key, key))
 }
 
 impl<K: Key, I: Key> IndexEntries<'_, K, I> {
-    /// The next entry decoded, with the row key's bytes as well. The range ends after an error.
-    fn step(&mut self, direction: Direction) -> Result<Option<Found<K, I>>> {
+    /// The next entry. The range ends after an error.
+    fn step(&mut self, direction: Direction) -> Result<Option<Entry<K, I>>> {
         self.find(direction).inspect_err(|_| self.ends.end())
     }
 
-    fn find(&mut self, direction: Direction) -> Result<Option<Found<K, I>>> {
-        let handle = self.ends.handle.clone();
-        let Some((mut entry, _)) = self.ends.step(direction)? else { return Ok(None) };
-        let index_key = I::decode_key(&mut entry, false).ok_or_else(|| undecodable::<I>(&handle.name, "index key"))?;
-        let key = decode_key::<K>(entry).ok_or_else(|| undecodable::<K>(&handle.name, "key"))?;
-        Ok(Some(Found { entry: (index_key, key), key_bytes: entry.to_vec() }))
+    fn find(&mut self, direction: Direction) -> Result<Option<Entry<K, I>>> {
+        let table = self.ends.handle.clone();
+        let Some((entry, _)) = self.ends.step(direction)? else { return Ok(None) };
+        decode_entry::<K, I>(&table, entry).map(Some)
     }
 }
 
@@ -156,13 +155,13 @@ impl<K: Key, I: Key> Iterator for IndexEntries<'_, K, I> {
     type Item = Result<Entry<K, I>>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Forward).map(|found| found.map(|f| f.entry)).transpose()
+        self.step(Direction::Forward).transpose()
     }
 }
 
 impl<K: Key, I: Key> DoubleEndedIterator for IndexEntries<'_, K, I> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Backward).map(|found| found.map(|f| f.entry)).transpose()
+        self.step(Direction::Backward).transpose()
     }
 }
 
@@ -180,16 +179,17 @@ impl<K: Key, V: Value, I: Key> IndexRange<'_, K, V, I> {
     }
 
     fn find(&mut self, direction: Direction) -> Result<Option<IndexedRow<K, V, I>>> {
-        let mut value = Vec::new();
-        while let Some(Found { entry: (index_key, key), key_bytes }) = self.entries.step(direction)? {
-            // The row has gone only if the transaction has deleted it meanwhile, on another thread.
-            if self.entries.ends.row(direction, &key_bytes, &mut value)? {
-                let handle = &self.entries.ends.handle;
-                let value = decode_value::<V>(&value).ok_or_else(|| undecodable::<V>(&handle.name, "value"))?;
-                return Ok(Some((index_key, key, value)));
-            }
-        }
-        Ok(None)
+        let (ends, mut value) = (&mut self.entries.ends, Vec::new());
+        let table = ends.handle.clone();
+        let row_at = |entry: &[u8]| {
+            let mut key = entry;
+            I::decode_key(&mut key, false).ok_or_else(|| undecodable::<I>(&table.name, "index key"))?;
+            Ok(entry.len() - key.len())
+        };
+        let Some(entry) = ends.step_to_row(direction, &row_at, &mut value)? else { return Ok(None) };
+        let (index_key, key) = decode_entry::<K, I>(&table, entry)?;
+        let value = decode_value::<V>(&value).ok_or_else(|| undecodable::<V>(&table.name, "value"))?;
+        Ok(Some((index_key, key, value)))
     }
 }
 

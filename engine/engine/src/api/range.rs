@@ -12,7 +12,7 @@ use crate::rows::definition::{decode_key, decode_value};
 use crate::rows::encoding::{Row, encode_key, undecodable};
 use crate::rows::types::{Key, Value};
 use crate::schema::handle::{TableHandle, TableRef};
-use crate::session::transaction::{Direction, LockKind, RawCursor, Transaction};
+use crate::session::transaction::{Direction, LockKind, RawCursor, RowAt, Transaction};
 use crate::{Error, Result};
 
 /// The rows of a range, from both ends; made by [`crate::ReadTable::range`]. Nothing comes after an
@@ -81,13 +81,28 @@ impl<'t> Ends<'t> {
 
     /// The next key and value from the end that `direction` starts at.
     pub(crate) fn step(&mut self, direction: Direction) -> Result<Option<(&[u8], &[u8])>> {
+        Ok(self.moves(direction, None)?.then_some((&self.key, &self.value)))
+    }
+
+    /// The next entry of an index from the end that `direction` starts at. Replaces the content of
+    /// `row` by the row that it leads to, of the same moment.
+    pub(crate) fn step_to_row(
+        &mut self,
+        direction: Direction,
+        row_at: RowAt<'_>,
+        row: &mut Vec<u8>,
+    ) -> Result<Option<&[u8]>> {
+        Ok(self.moves(direction, Some((row_at, row)))?.then_some(&self.key))
+    }
+
+    fn moves(&mut self, direction: Direction, to_row: Option<(RowAt<'_>, &mut Vec<u8>)>) -> Result<bool> {
         if self.done {
-            return Ok(None);
+            return Ok(false);
         }
-        let found = self.advance(direction);
+        let found = self.advance(direction, to_row);
         if !matches!(found, Ok(true)) {
             self.done = true;
-            return found.map(|_| None);
+            return found;
         }
         let last = match direction {
             Direction::Forward => &mut self.given.0,
@@ -96,21 +111,11 @@ impl<'t> Ends<'t> {
         let last = last.get_or_insert_default();
         last.clear();
         last.extend_from_slice(&self.key);
-        Ok(Some((&self.key, &self.value)))
-    }
-
-    /// Reads the row of `key`, to which the entry leads that came from the end that `direction`
-    /// starts at, into `value`; false if there is none.
-    pub(crate) fn row(&self, direction: Direction, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let cursor = match direction {
-            Direction::Forward => &self.front,
-            Direction::Backward => &self.back,
-        };
-        cursor.as_ref().map_or(Ok(false), |cursor| cursor.row(key, value))
+        Ok(true)
     }
 
     /// Moves one cursor; false when the range is through.
-    fn advance(&mut self, direction: Direction) -> Result<bool> {
+    fn advance(&mut self, direction: Direction, to_row: Option<(RowAt<'_>, &mut Vec<u8>)>) -> Result<bool> {
         let (own, other) = match direction {
             Direction::Forward => (self.front.take(), &self.back),
             Direction::Backward => (self.back.take(), &self.front),
@@ -121,7 +126,10 @@ impl<'t> Ends<'t> {
             Some(cursor) => cursor,
             None => self.sought(direction)?,
         };
-        let found = cursor.next(&mut self.key, &mut self.value)?;
+        let found = match to_row {
+            Some((row_at, row)) => cursor.next_row(row_at, &mut self.key, row)?,
+            None => cursor.next(&mut self.key, &mut self.value)?,
+        };
         let slot = match direction {
             Direction::Forward => &mut self.front,
             Direction::Backward => &mut self.back,

@@ -51,6 +51,12 @@ pub(crate) type Contended = (IndexId, Vec<u8>);
 /// same number.
 static NEXT_SAVEPOINT: AtomicU64 = AtomicU64::new(0);
 
+/// The turn of a thread; `None` where none is taken.
+type Turn<'t> = Option<MutexGuard<'t, Txn>>;
+
+/// Where the key of the row begins in the entry of an index.
+pub(crate) type RowAt<'a> = &'a dyn Fn(&[u8]) -> Result<usize>;
+
 /// Which key a statement was refused for; from [`crate::WriteTransaction::refused_key`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -196,8 +202,13 @@ impl Transaction {
         self.instance.check()?;
         let mut txn = self.txn.lock();
         self.check_alive()?;
+        self.statement_in(&mut txn, run)
+    }
+
+    /// As [`Transaction::statement`], in a turn that is taken.
+    fn statement_in<R>(&self, txn: &mut Txn, run: impl FnOnce(&mut Txn) -> Result<R>) -> Result<R> {
         let start = txn.statement_begin()?;
-        let mut statement = Statement { transaction: self, txn: &mut txn, start, returned: false };
+        let mut statement = Statement { transaction: self, txn, start, returned: false };
         let result = run(statement.txn);
         statement.returned = true;
         result.map_err(|error| self.undo_statement(statement.txn, start, error))
@@ -218,9 +229,10 @@ impl Transaction {
 
     /// The turn of a cursor's step; `None` in a transaction that only reads, whose cursors wait for
     /// nothing and see what they see.
-    fn turn(&self) -> Result<Option<MutexGuard<'_, Txn>>> {
+    fn turn(&self) -> Result<Turn<'_>> {
         self.instance.check()?;
-        let turn = self.can_write.then(|| self.txn.lock());
+        let takes_turns = self.can_write && !holdfast_base::planted!("steps-take-no-turn");
+        let turn = takes_turns.then(|| self.txn.lock());
         self.check_alive()?;
         Ok(turn)
     }
@@ -523,19 +535,27 @@ impl<'t> RawCursor<'t> {
         Some(RawCursor { transaction, table, index: self.index, scan: self.scan, lock: self.lock, cursor })
     }
 
-    /// Replaces the content of `value` by the row of `key`, to which the entry given last leads;
-    /// false if there is none.
-    pub(crate) fn row(&self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        let turn = self.transaction.turn()?;
-        let read = self.cursor.as_ref().map_or(Ok(None), |cursor| cursor.read_row(key, value))?;
-        drop(turn);
-        read.map_or_else(|| self.transaction.get(&self.table, key, value), Ok)
-    }
-
     /// Replaces the contents of `key` and `value` by the next entry; false at the end.
     pub(crate) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
+        let mut turn = self.transaction.turn()?;
+        self.next_in(&mut turn, key, value)
+    }
+
+    /// Replaces the contents of `entry` and `row` by the next entry and by the row that it leads
+    /// to, in one turn; false at the end. `row_at`: where the row's key begins in an entry.
+    pub(crate) fn next_row(&mut self, row_at: RowAt<'_>, entry: &mut Vec<u8>, row: &mut Vec<u8>) -> Result<bool> {
+        let mut turn = self.transaction.turn()?;
+        while self.next_in(&mut turn, entry, row)? {
+            let key = &entry[row_at(entry)?..];
+            if self.row_in(&mut turn, key, row)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn next_in(&mut self, turn: &mut Turn<'_>, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         let Some(cursor) = &mut self.cursor else { return Ok(false) };
-        let turn = self.transaction.turn()?;
         match cursor.next() {
             Ok(Some((k, v))) => {
                 key.clear();
@@ -545,11 +565,27 @@ impl<'t> RawCursor<'t> {
                 Ok(true)
             }
             Ok(None) => Ok(false),
-            Err(error) if error.is_retryable() => {
-                let mut txn = turn.unwrap_or_else(|| self.transaction.txn.lock());
-                Err(self.transaction.end_by(&mut txn, error))
-            }
+            Err(error) if error.is_retryable() => Err(match turn {
+                Some(txn) => self.transaction.end_by(txn, error),
+                None => self.transaction.end_by(&mut self.transaction.txn.lock(), error),
+            }),
             Err(error) => Err(error),
+        }
+    }
+
+    /// Replaces the content of `row` by the row of `key`, to which the entry given last leads;
+    /// false if there is none.
+    fn row_in(&self, turn: &mut Turn<'_>, key: &[u8], row: &mut Vec<u8>) -> Result<bool> {
+        if let Some(cursor) = &self.cursor
+            && let Some(found) = cursor.read_row(key, row)?
+        {
+            return Ok(found);
+        }
+        let indexes = self.table.store.indexes()?;
+        let read = |txn: &mut Txn| txn.get(&indexes[0], key, row);
+        match turn {
+            Some(txn) => self.transaction.statement_in(txn, read),
+            None => self.transaction.statement(read),
         }
     }
 }
