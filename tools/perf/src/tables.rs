@@ -115,7 +115,7 @@ fn sysbench(result: &Value) -> anyhow::Result<String> {
             None => rows.push((workload, BTreeMap::from([(count, shown)]))),
         }
     }
-    let heads: Vec<String> = threads.iter().map(|n| format!("{n} clients")).collect();
+    let heads: Vec<String> = threads.iter().map(|n| format!("{n} client{}", if *n == 1 { "" } else { "s" })).collect();
     let mut table = format!("| workload | {} |\n|---|{}\n", heads.join(" | "), "---:|".repeat(threads.len()));
     for (workload, cells) in rows {
         let cells: Vec<&str> = threads.iter().map(|n| cells.get(n).map_or("-", String::as_str)).collect();
@@ -192,7 +192,7 @@ mod tests {
         let cell = |workload: &str, threads: u64, median: f64| json!({"workload": workload, "threads": threads, "rate": rate(median)});
         let cells = json!([cell("a", 1, 1.0), cell("a", 4, 1.25), cell("b", 1, 0.5)]);
         let table = sysbench(&json!({"cells": cells, "geometric_mean": 0.86})).unwrap();
-        assert!(table.contains("| workload | 1 clients | 4 clients |\n|---|---:|---:|\n"), "{table}");
+        assert!(table.contains("| workload | 1 client | 4 clients |\n|---|---:|---:|\n"), "{table}");
         assert!(table.contains("| a | 1.00, 0.99 | 1.25, 1.24 |\n| b | 0.50, 0.49 | - |\n"), "{table}");
     }
 
