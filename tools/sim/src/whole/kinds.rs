@@ -161,6 +161,7 @@ const KINDS: &[&str] = &[
     "temporary: rollback",
     "temporary: rollback to savepoint",
     "temporary: truncate within a transaction",
+    "transaction: of two threads",
     "transaction: read committed",
     "transaction: read only",
     "transaction: repeatable read",

@@ -46,6 +46,7 @@ mod restart;
 pub mod runner;
 mod session;
 mod settings;
+mod shared;
 mod shared_files;
 mod struck;
 mod survivors;

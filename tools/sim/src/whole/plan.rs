@@ -234,6 +234,7 @@ impl Plan {
             (Damage::None, 0..12) => plan.crowds_its_log(&mut dice),
             (Damage::None, 12..18) => plan.evicts_from_partitions(&mut dice),
             (Damage::None, 18..24) => plan.often_idles(&mut dice),
+            (Damage::None, _) if plan.lacks_lock_memory() => plan.crowds_its_locks(&mut dice),
             (Damage::None, _) => plan,
         }
     }
@@ -291,6 +292,19 @@ impl Plan {
             log_bytes: 4 << 20,
             ..plan
         }
+    }
+
+    /// Readers that lock rows, and writers, meet in a table, and few locks become one on the table.
+    fn crowds_its_locks(self, dice: &mut Dice) -> Plan {
+        let sessions = dice.one_of(&[3, 4, 6, 8]).min(self.limits.sessions);
+        let transactions = (160 / sessions).min(self.limits.transactions);
+        Plan { sessions, transactions, keys: dice.one_of(&[8, 16, 32]), tables: 1, ..self }
+    }
+
+    /// True if the locks of a few rows use up their memory.
+    #[must_use]
+    pub fn lacks_lock_memory(&self) -> bool {
+        self.lock_bytes <= 16 << 10
     }
 
     /// Pages leave the cache, so that they are read again.

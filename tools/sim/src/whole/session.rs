@@ -53,10 +53,11 @@ impl Session {
             }
             let done = match self.dice.below(100) {
                 0..15 => self.read_only(),
-                15..50 if self.life.damages() => self.read_write(),
+                15..57 if self.life.damages() => self.read_write(),
                 15..35 => self.raw(),
                 35..45 => self.held(),
                 45..50 if self.life.plan.temporary => self.temporary(),
+                50..57 => self.shared(),
                 _ => self.read_write(),
             };
             done.with_context(|| format!("session {}", self.number))?;
@@ -165,12 +166,10 @@ impl Session {
     }
 
     fn read_write(&mut self) -> anyhow::Result<()> {
-        let isolation = self.dice.one_of(&[
-            Isolation::ReadCommitted,
-            Isolation::RepeatableRead,
-            Isolation::RepeatableRead,
-            Isolation::Serializable,
-        ]);
+        let usual =
+            if self.life.plan.lacks_lock_memory() { Isolation::Serializable } else { Isolation::RepeatableRead };
+        let isolation =
+            self.dice.one_of(&[Isolation::ReadCommitted, Isolation::RepeatableRead, usual, Isolation::Serializable]);
         let snapshot_isolation =
             if self.dice.percent(70) { self.life.plan.snapshot_isolation } else { self.dice.percent(50) };
         let patience = self.dice.one_of(&[0, 10, 1_000, 50_000]);
@@ -207,6 +206,11 @@ impl Session {
             }
             self.pause();
         }
+        self.end_after(flow, current, txn)
+    }
+
+    /// Ends a transaction after its last statement.
+    pub fn end_after(&mut self, flow: Flow, current: Current, txn: WriteTransaction) -> anyhow::Result<()> {
         match flow {
             Flow::On => self.finish(current, txn),
             Flow::RollBack => {
@@ -286,6 +290,7 @@ impl Session {
         match dice {
             14..40 => self.read(current, no, &rows),
             40..50 => self.locking_read(current, no, &rows),
+            50..65 if self.life.plan.lacks_lock_memory() => self.locking_read(current, no, &rows),
             _ => self.change(current, no, &rows),
         }
     }
@@ -486,8 +491,16 @@ impl Session {
         rows: &Table<'_, u64, &'static [u8]>,
     ) -> Result<(), Stop> {
         let key = self.dice.below(self.life.plan.keys);
-        let item = Item { table: no, key };
-        let version = current.version(item);
+        self.change_row(current, Item { table: no, key }, rows)
+    }
+
+    pub fn change_row(
+        &mut self,
+        current: &mut Current,
+        item: Item,
+        rows: &Table<'_, u64, &'static [u8]>,
+    ) -> Result<(), Stop> {
+        let (key, version) = (item.key, current.version(item));
         let new = self.new_value(version);
         match self.dice.below(10) {
             0..3 => {
