@@ -80,6 +80,16 @@ impl PageSet {
     pub fn keep_common(&mut self, other: &PageSet) {
         let others = other.words.iter().copied().chain(std::iter::repeat(0));
         self.words.iter_mut().zip(others).for_each(|(word, other)| *word &= other);
+        self.count();
+    }
+
+    /// Takes those out that `other` has.
+    pub fn remove_all(&mut self, other: &PageSet) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word &= !other);
+        self.count();
+    }
+
+    fn count(&mut self) {
         self.len = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
     }
 

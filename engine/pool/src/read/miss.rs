@@ -123,8 +123,10 @@ impl Core {
             return Ok(());
         }
         let error = Error::damaged_page(space.page_id(no), "it lies past the end of the file");
-        self.metrics.inc(Counter::PagesDamaged);
-        space.mark_damaged(&error);
+        if !space.was_cut(no) {
+            self.metrics.inc(Counter::PagesDamaged);
+            space.mark_damaged(&error);
+        }
         Err(error)
     }
 
@@ -276,9 +278,11 @@ impl Core {
             // SAFETY: the caller holds the latch exclusively.
             self.check_page(space, unsafe { self.frames.page(frame) }, no)
         };
+        let mut is_missing = past_end;
         let checked = checked.and_then(|header| {
             // SAFETY: as above.
             if !blank && header.page_type == PageType::Free && page::is_blank(unsafe { self.frames.page(frame) }) {
+                is_missing = true;
                 return Err(Error::damaged_page(id, "it was never written"));
             }
             Ok(())
@@ -288,6 +292,9 @@ impl Core {
             // were never written.
             if let Err(stopped) = self.wal.check_poisoned() {
                 return stopped;
+            }
+            if is_missing && space.was_cut(no) {
+                return e;
             }
             self.metrics.inc(Counter::PagesDamaged);
             if !redo {

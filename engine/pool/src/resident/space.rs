@@ -6,7 +6,7 @@
 //! when no frame refers to it any more.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use holdfast_base::{Error, PageId, PageNo, Result, SpaceId};
@@ -25,6 +25,8 @@ pub struct Space {
     pub(crate) translation: Translation,
     stats: AccessStats,
     damaged: OnceLock<Error>,
+    /// The lowest page that was ever cut off.
+    cut_from: AtomicU32,
     /// The LSNs of its pages are not of the pool's log.
     pub(crate) is_of_another_log: bool,
     closing: AtomicBool,
@@ -39,6 +41,7 @@ impl Space {
             translation: Translation::new(),
             stats: AccessStats::default(),
             damaged: OnceLock::new(),
+            cut_from: AtomicU32::new(u32::MAX),
             is_of_another_log: false,
             closing: AtomicBool::new(false),
         }
@@ -82,6 +85,18 @@ impl Space {
 
     pub(crate) fn page_id(&self, no: PageNo) -> PageId {
         PageId::new(self.id, no)
+    }
+
+    /// Says, before it is done, that the file is cut behind its first `pages` pages. A thread that
+    /// latches nothing may have read the number of a page behind them before: that it is not there,
+    /// or was not written since, is no damage of the file.
+    pub fn will_be_cut(&self, pages: u32) {
+        self.cut_from.fetch_min(pages, Ordering::SeqCst);
+    }
+
+    /// Whether a page was cut off since the file was opened.
+    pub(crate) fn was_cut(&self, no: PageNo) -> bool {
+        no.0 >= self.cut_from.load(Ordering::SeqCst)
     }
 
     pub(crate) fn mark_damaged(&self, error: &Error) {

@@ -176,6 +176,7 @@ impl SpaceFile {
         let pages = header::SpaceHeader::decode(head.bytes())
             .ok_or_else(|| self.damaged(PageNo(0), "the space header is not one"))?
             .pages;
+        self.space().will_be_cut(pages);
         self.space().file().set_len(u64::from(pages) * self.page_size() as u64)?;
         self.store.pool().sync_space(self.space())?;
         drop(head);

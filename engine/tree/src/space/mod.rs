@@ -38,6 +38,7 @@ use rooms::Rooms;
 
 pub use alloc::{ALLOC_FRAMES, FREE_FRAMES, FreeingPage, NewPages};
 pub use header::{Features, HEADER_MARKS, HEADS, MAY_GO, SpaceHeader};
+pub use usage::AllocationWatch;
 
 /// Pages of a file that was just created.
 const FIRST_PAGES: u32 = 8;

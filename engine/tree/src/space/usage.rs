@@ -8,6 +8,36 @@ use holdfast_pool::Access;
 use super::bitmap::{bitmaps, from_home};
 use super::rooms::Room;
 use super::{SpaceFile, SpaceInfo, bitmap};
+use crate::finding::PageSet;
+
+/// Notes, as long as it lives, which pages of a space are allocated and freed. Made by
+/// [`SpaceFile::watch`].
+#[derive(Debug)]
+pub struct AllocationWatch<'s> {
+    space: &'s SpaceFile,
+    id: u64,
+}
+
+impl AllocationWatch<'_> {
+    /// The pages that were allocated or freed since it was made. Another page has been one of the
+    /// same tree, chain or log all the time, or free.
+    #[must_use]
+    pub fn changed(&self) -> PageSet {
+        self.space.rooms.changed(self.id)
+    }
+
+    /// Whether a page was allocated or freed since it was made.
+    #[must_use]
+    pub fn has_changed(&self, no: PageNo) -> bool {
+        self.space.rooms.has_changed(self.id, no)
+    }
+}
+
+impl Drop for AllocationWatch<'_> {
+    fn drop(&mut self) {
+        self.space.rooms.end_watch(self.id);
+    }
+}
 
 impl SpaceFile {
     fn ordinal(&self, bitmap: PageNo) -> usize {
@@ -40,7 +70,13 @@ impl SpaceFile {
         let bit = 1 << (no.0 % EXTENT_PAGES);
         let alone = word & !bit == 0;
         let by = if taken { -1 } else { 1 };
-        self.rooms.change(ordinal, by, if alone { by } else { 0 });
+        self.rooms.change(ordinal, no, by, if alone { by } else { 0 });
+    }
+
+    /// Begins to note which pages are allocated and freed.
+    #[must_use]
+    pub fn watch(&self) -> AllocationWatch<'_> {
+        AllocationWatch { space: self, id: self.rooms.watch() }
     }
 
     /// Reads bitmaps, that of `near` first, until `enough` holds for one, or all are known. No

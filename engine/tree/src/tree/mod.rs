@@ -76,8 +76,8 @@ pub struct Tree {
     space: Arc<SpaceFile>,
     index: IndexId,
     root: PageNo,
-    /// Held while the structure is changed.
-    structure: Mutex<()>,
+    /// Held while the structure is changed: how often that was begun.
+    structure: Mutex<u64>,
     /// The page that was allocated last: the next one is to be near it where its neighbours leave
     /// no room.
     last_new: AtomicU32,
@@ -104,7 +104,7 @@ impl Tree {
     /// holds the mutex that serialises structure changes.
     #[must_use]
     pub fn open(space: &Arc<SpaceFile>, index: IndexId, root: PageNo) -> Tree {
-        Tree { space: space.clone(), index, root, structure: Mutex::new(()), last_new: AtomicU32::new(root.0) }
+        Tree { space: space.clone(), index, root, structure: Mutex::new(0), last_new: AtomicU32::new(root.0) }
     }
 
     /// The index.
@@ -150,7 +150,15 @@ impl Tree {
         Ok(())
     }
 
-    fn lock_structure(&self) -> MutexGuard<'_, ()> {
+    /// Locks the structure to change it.
+    fn lock_structure(&self) -> MutexGuard<'_, u64> {
+        let mut changes = self.hold_structure();
+        *changes += 1;
+        changes
+    }
+
+    /// Keeps the structure as it is. As long as what the guard holds is the same, it is the same.
+    fn hold_structure(&self) -> MutexGuard<'_, u64> {
         latches::none_while_waiting_for("the structure of an index");
         self.structure.try_lock().unwrap_or_else(|| {
             let _timer = self.store().metrics().wait(WaitClass::StructureChange);

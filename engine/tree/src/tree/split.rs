@@ -48,7 +48,7 @@ impl Tree {
         if self.structure.try_lock().is_some() {
             return Ok(false);
         }
-        drop(self.lock_structure());
+        drop(self.hold_structure());
         let leaf = self.latch_leaf(&mut ForKey(key), acc)?;
         let no = leaf.id().no;
         self.has_room(self.node(leaf.bytes(), no)?, no, key, payload_len)

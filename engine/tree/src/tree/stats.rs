@@ -199,7 +199,7 @@ impl Tree {
     /// # Errors
     /// Damage; those of reading pages.
     pub fn stats(&self, acc: &Access<'_>) -> Result<TreeStats> {
-        let _structure = self.lock_structure();
+        let _structure = self.hold_structure();
         let mut stats = TreeStats { body_len: body_len(self.page_size()) as u64, ..TreeStats::default() };
         let mut todo = vec![self.root];
         while let Some(no) = todo.pop() {

@@ -1,16 +1,34 @@
 //! Verification: walks over all nodes, with the key range that the parents give each, and reports
 //! what does not fit.
+//!
+//! # Turns
+//! The walk holds the structure mutex, since it compares nodes with their parents. After every
+//! [`TURN`] nodes it releases the mutex for a moment, and while it follows chains: a large index
+//! takes minutes, and each writer that needs a split would wait for the end. If the structure has
+//! changed then, the walk descends again to the node that comes next.
+//!
+//! A node that is neither allocated nor freed meanwhile keeps its level, but for the root, and the
+//! lower end of its range: a split gives away the upper part, a merge keeps the left node. So the
+//! walk, which takes nodes in the order of their ranges and parents first, knows from level and
+//! lower end whether it has seen a node. It comes to such a node again if that is above the next
+//! one, or has taken in what follows it. A page that was freed meanwhile may be another node.
 
-use holdfast_base::{PageId, PageNo, Result};
+use std::cmp::Ordering;
+
+use holdfast_base::{PageId, PageNo, Result, thread};
 use holdfast_pool::Access;
 
 use super::Tree;
 use crate::finding::{PageFinding, PageSet};
 use crate::node::{NodeRef, fence_prefix_len};
 use crate::overflow::OverflowRef;
+use crate::space::AllocationWatch;
 
 /// Tells which overflow chain an entry (key, payload) refers to, if any.
 pub type FindOverflow<'f> = dyn FnMut(&[u8], &[u8]) -> Option<OverflowRef> + 'f;
+
+/// Nodes that are looked at before structure changes have their turn.
+const TURN: u32 = 64;
 
 /// A node to look at, and what its parent says about it.
 struct Task {
@@ -20,12 +38,60 @@ struct Task {
     high: Option<Vec<u8>>,
 }
 
+/// Where a walk goes on after the structure has changed: at the node that would have been the next
+/// one.
+struct Place {
+    level: u8,
+    low: Option<Vec<u8>>,
+}
+
+impl Place {
+    /// Whether a node on this level, with this lower end, comes before the place.
+    fn is_behind(&self, level: u8, low: Option<&[u8]>) -> bool {
+        match low.cmp(&self.low.as_deref()) {
+            Ordering::Less => true,
+            Ordering::Equal => level > self.level,
+            Ordering::Greater => false,
+        }
+    }
+
+    /// Whether a range that ends at `high` ends before the place.
+    fn is_past(&self, high: Option<&[u8]>) -> bool {
+        high.is_some_and(|high| Some(high) <= self.low.as_deref())
+    }
+}
+
+/// How far a walk has come.
+struct Progress<'t> {
+    /// Where it went on when the structure had changed.
+    from: Option<Place>,
+    watch: AllocationWatch<'t>,
+}
+
+impl Progress<'_> {
+    /// Whether the walk has been at a node on this level, with this lower end. Of the root it does
+    /// not know the level.
+    fn has_seen(&self, level: Option<u8>, low: Option<&[u8]>) -> bool {
+        self.from.as_ref().is_some_and(|from| level.is_none_or(|level| from.is_behind(level, low)))
+    }
+
+    /// The first key that the walk has not seen, if it went on in the middle.
+    fn first(&self) -> Option<&[u8]> {
+        self.from.as_ref().and_then(|from| from.low.as_deref())
+    }
+
+    fn is_past(&self, task: &Task) -> bool {
+        self.from.as_ref().is_some_and(|from| from.is_past(task.high.as_deref()))
+    }
+}
+
 impl Tree {
     /// Checks the whole tree: every node's layout, levels, the order of all keys against the bounds
     /// in the parents, and that no page is reached twice. Adds the reached pages to `reached`,
     /// those of overflow chains that `overflow` knows included. Damage goes to `sink`; pages behind
-    /// it are not reached. Returns the number of entries seen. Structure changes wait meanwhile,
-    /// other changes do not.
+    /// it are not reached. Returns the number of entries seen. Other changes go on meanwhile, so
+    /// what is found in a page that was allocated or freed since the call began means nothing
+    /// ([`SpaceFile::watch`](crate::SpaceFile::watch)).
     ///
     /// # Errors
     /// Those of reading pages other than damage.
@@ -51,39 +117,84 @@ impl Tree {
         sink: &mut dyn FnMut(PageFinding),
         go_on: &dyn Fn() -> Result<()>,
     ) -> Result<u64> {
-        let _structure = self.lock_structure();
-        let mut todo = vec![Task { no: self.root, level: None, low: None, high: None }];
-        let mut entries = 0;
+        let root = || Task { no: self.root, level: None, low: None, high: None };
+        let mut progress = Progress { from: None, watch: self.space.watch() };
+        let mut structure = self.hold_structure();
+        let (mut todo, mut seen) = (vec![root()], *structure);
+        let (mut entries, mut nodes) = (0, 0u32);
         while let Some(task) = todo.pop() {
             go_on()?;
-            // A copy, so that nothing is latched while chains are followed.
-            let page = match self.store().pool().fix_shared(self.space.space(), task.no, acc) {
-                Ok(page) => page.to_vec(),
-                Err(error) if error.is_damage() => {
-                    if self.is_in_file(task.no)? {
-                        reached.insert(task.no);
-                    }
-                    sink(self.finding(task.no, error.to_string()));
-                    continue;
+            nodes = nodes.wrapping_add(1);
+            if nodes.is_multiple_of(TURN) {
+                drop(structure);
+                thread::yield_now();
+                structure = self.hold_structure();
+            }
+            if *structure != seen
+                && let Some(level) = task.level
+            {
+                if !progress.has_seen(task.level, task.low.as_deref()) {
+                    progress.from = Some(Place { level, low: task.low });
                 }
-                Err(error) => return Err(error),
-            };
-            // Only now: the number of a page that exists, so the set grows no larger than the file.
-            if !reached.insert(task.no) {
-                sink(self.finding(task.no, "is reached twice"));
+                (seen, todo) = (*structure, vec![root()]);
                 continue;
             }
+            let Some(page) = self.reach(&task, &progress, acc, reached, sink)? else { continue };
             let Some(node) = NodeRef::new(page.as_slice(), self.index) else {
                 sink(self.finding(task.no, "a page that is no node of it"));
                 continue;
             };
             match self.verify_node(node, &task) {
                 Err(what) => sink(self.finding(task.no, what)),
-                Ok(0) => entries += self.verify_leaf(node, acc, reached, overflow, sink)?,
-                Ok(level) => todo.extend(children(node, level, &task)),
+                Ok(0) => {
+                    let (count, chains) = entries_from(node, progress.first(), overflow);
+                    entries += count;
+                    if !chains.is_empty() {
+                        // Which takes as long as the values are large.
+                        drop(structure);
+                        for chain in chains {
+                            crate::overflow::verify_chain(&self.space, self.index, chain, acc, reached, sink)?;
+                        }
+                        structure = self.hold_structure();
+                    }
+                }
+                Ok(level) => {
+                    let below = children(node, level, &task);
+                    todo.extend(below.into_iter().filter(|task| !progress.is_past(task)));
+                }
             }
         }
         Ok(entries)
+    }
+
+    /// Reads a node and adds it to `reached`. `None` if there is no more to be said about it.
+    fn reach(
+        &self,
+        task: &Task,
+        progress: &Progress<'_>,
+        acc: &Access<'_>,
+        reached: &mut PageSet,
+        sink: &mut dyn FnMut(PageFinding),
+    ) -> Result<Option<Vec<u8>>> {
+        // A copy, so that nothing is latched while chains are followed.
+        let page = match self.store().pool().fix_shared(self.space.space(), task.no, acc) {
+            Ok(page) => page.to_vec(),
+            Err(error) if error.is_damage() => {
+                if self.is_in_file(task.no)? {
+                    reached.insert(task.no);
+                }
+                sink(self.finding(task.no, error.to_string()));
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        // Only now: the number of a page that exists, so the set grows no larger than the file.
+        let is_new = reached.insert(task.no);
+        if is_new || progress.has_seen(task.level, task.low.as_deref()) || progress.watch.has_changed(task.no) {
+            return Ok(Some(page));
+        }
+        sink(self.finding(task.no, "is reached twice"));
+        Ok(None)
     }
 
     /// Whether the file has such a page.
@@ -118,25 +229,23 @@ impl Tree {
         }
         Ok(level)
     }
+}
 
-    fn verify_leaf(
-        &self,
-        node: NodeRef<'_, [u8]>,
-        acc: &Access<'_>,
-        reached: &mut PageSet,
-        overflow: &mut FindOverflow<'_>,
-        sink: &mut dyn FnMut(PageFinding),
-    ) -> Result<u64> {
-        let count = node.count().unwrap_or(0);
-        for slot in 0..count {
-            if let (Some(key), Some(payload)) = (node.key(slot), node.payload(slot))
-                && let Some(chain) = overflow(&key, payload)
-            {
-                crate::overflow::verify_chain(&self.space, self.index, chain, acc, reached, sink)?;
-            }
+/// How many entries of a leaf do not come before `first`, and the chains that they refer to.
+fn entries_from(
+    node: NodeRef<'_, [u8]>,
+    first: Option<&[u8]>,
+    overflow: &mut FindOverflow<'_>,
+) -> (u64, Vec<OverflowRef>) {
+    let (mut entries, mut chains) = (0, Vec::new());
+    for slot in 0..node.count().unwrap_or(0) {
+        let (Some(key), Some(payload)) = (node.key(slot), node.payload(slot)) else { continue };
+        if first.is_none_or(|first| key.as_slice() >= first) {
+            entries += 1;
+            chains.extend(overflow(&key, payload));
         }
-        Ok(count as u64)
     }
+    (entries, chains)
 }
 
 fn children(node: NodeRef<'_, [u8]>, level: u8, task: &Task) -> Vec<Task> {
