@@ -199,8 +199,8 @@ pub use instance::options::{FlushAtCommit, Isolation, ReadOptions, Scan, WaitMod
 pub use instance::settings::{Builder, RecoveryProgress, ReplacementPolicy};
 pub use maintenance::backup::{BackupOptions, BackupProgress, BackupReport};
 pub use maintenance::compact::CompactReport;
+pub use maintenance::report::{Finding, VerifyOptions, VerifyProgress, VerifyReport};
 pub use maintenance::salvage::SalvageReport;
-pub use maintenance::verify::{Finding, VerifyOptions, VerifyProgress, VerifyReport};
 pub use observe::listing::{Cell, Column, ColumnType, Listing};
 pub use observe::stats::{
     CacheStats, IndexStats, LogStats, MemoryStats, SpaceStats, Stats, TableStats, TransactionStats, WaitStats,

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::api::database::Database;
 use crate::instance::settings::Builder;
 use crate::maintenance::backup;
-use crate::maintenance::verify::VerifyReport;
+use crate::maintenance::report::VerifyReport;
 use crate::startup::creation;
 use crate::startup::opening;
 use crate::{Error, Result};

@@ -15,7 +15,7 @@ use crate::instance::options::WriteOptions;
 use crate::instance::settings::{Builder, ReplacementPolicy};
 use crate::maintenance::backup::BackupOptions;
 use crate::maintenance::compact::CompactReport;
-use crate::maintenance::verify::{VerifyOptions, VerifyProgress, VerifyReport};
+use crate::maintenance::report::{VerifyOptions, VerifyProgress, VerifyReport};
 use crate::maintenance::{backup, compact, salvage, salvage_files, verify};
 use crate::observe::listing::{Cell, Listing};
 use crate::observe::stats::{CacheStats, Stats, TableStats};

@@ -38,8 +38,8 @@ use holdfast_wal::{LogCopy, LogTail};
 use crate::instance::Instance;
 use crate::instance::settings::Builder;
 use crate::maintenance::pieces::read_piece;
+use crate::maintenance::report::{Finding, VerifyOptions, VerifyReport};
 use crate::maintenance::verify;
-use crate::maintenance::verify::{Finding, VerifyOptions, VerifyReport};
 use crate::schema::versions::Schema;
 use crate::startup::opening;
 use crate::{Error, Result};
@@ -325,13 +325,17 @@ impl<'a> Backup<'a> {
         target.sync()
     }
 
-    /// Makes sure that `bytes` are a whole page, one way or another, unless it is free.
+    /// Makes sure that `bytes` are a whole page, one way or another, unless it is free or has been
+    /// cut off.
     fn check_page(&self, space: &SpaceFile, id: PageId, bytes: &mut [u8]) -> Result<()> {
         for _ in 0..READ_ATTEMPTS {
             if self.instance.pool().check_page(space.space(), bytes, id.no).is_ok() {
                 return Ok(());
             }
-            space.space().file().read_at(u64::from(id.no.0) * bytes.len() as u64, bytes)?;
+            let at = u64::from(id.no.0) * bytes.len() as u64;
+            if !read_piece(space.space().file().as_ref(), at, bytes)? {
+                return Ok(());
+            }
         }
         let pool = self.instance.pool();
         let access = pool.access(AccessKind::Backup);

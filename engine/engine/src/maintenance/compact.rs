@@ -12,8 +12,12 @@
 //! or nothing in front of it is free. Then the page count is lowered, and after a checkpoint, when
 //! no log record can ask for the pages any more, the file is cut.
 //!
+//! Others change definitions meanwhile. Only while a node is moved they wait: of an index that the
+//! table loses, the pages are freed by the session that drops it. An index that comes or goes while
+//! the trees are walked is a build, and nothing is freed then.
+//!
 //! A table that is damaged, or whose damage shows on the way, is left as it is then and named in
-//! the report; the others go on.
+//! the report, as is one that the device does not return; the others go on.
 
 use std::sync::Arc;
 
@@ -23,7 +27,9 @@ use holdfast_tree::{PageSet, SpaceFile};
 use holdfast_wal::SpaceClass;
 
 use crate::instance::Instance;
-use crate::maintenance::verify::{Finding, check_trees};
+use crate::maintenance::pieces::is_loss;
+use crate::maintenance::report::Finding;
+use crate::maintenance::verify::check_trees;
 use crate::schema::handle::TableHandle;
 use crate::{Error, Result};
 
@@ -55,14 +61,12 @@ pub(crate) fn compact(instance: &Instance) -> Result<CompactReport> {
     let mut report = CompactReport::default();
     let mut shrunk: Vec<(Arc<SpaceFile>, Lsn)> = Vec::new();
     for listed in schema.tables() {
-        // Which indexes the table has must not change meanwhile.
-        let _ddl = instance.ddl.lock();
         let now = instance.schema();
         let Some(table) = now.get(&listed.name) else { continue };
         match compact_table(instance, table, &mut report) {
             Ok(Some(cut)) => shrunk.push(cut),
             Ok(None) => {}
-            Err(error) if !error.is_damage() && !matches!(error, Error::Incompatible(_)) => return Err(error),
+            Err(error) if !is_loss(&error) && !matches!(error, Error::Incompatible(_)) => return Err(error),
             Err(error) => report.left_out.push(Finding { table: table.name.clone(), what: error.to_string() }),
         }
     }
@@ -95,7 +99,9 @@ fn compact_table(
     table.store.indexes()?;
     space.whole_pages(&access)?;
     report.pages_reclaimed += reclaim(instance, table, space, &access)?;
-    move_tail(instance, table, space, &access, &mut report.pages_moved)?;
+    while move_last(instance, table, space, &access)? {
+        report.pages_moved += 1;
+    }
     space.shrink(&access)?;
     // It may have been longer than its page count before: a crash came before it was cut.
     Ok(space.has_tail(&access)?.then(|| (Arc::clone(space), instance.wal().next_lsn())))
@@ -126,26 +132,19 @@ fn reclaim(instance: &Instance, table: &TableHandle, space: &SpaceFile, access: 
     Ok(lost.len() as u64)
 }
 
-/// Moves nodes from the end of the file to the front as long as that is possible, and counts them.
-fn move_tail(
-    instance: &Instance,
-    table: &TableHandle,
-    space: &SpaceFile,
-    access: &Access<'_>,
-    moved: &mut u64,
-) -> Result<()> {
-    loop {
-        instance.check()?;
-        let last = space.last_allocated(access)?;
-        let guard = instance.pool().fix_shared(space.space(), last, access)?;
-        let header = page::PageHeader::decode(&guard);
-        drop(guard);
-        let Some(index) = header.and_then(|h| table.store.index_of(h.index)) else { return Ok(()) };
-        if !is_moved(index.tree().relocate_page(last, access)?, last) {
-            return Ok(());
-        }
-        *moved += 1;
+/// Moves the last node of the file to the front, if there is room; whether it did.
+fn move_last(instance: &Instance, table: &TableHandle, space: &SpaceFile, access: &Access<'_>) -> Result<bool> {
+    instance.check()?;
+    let _ddl = instance.ddl.lock();
+    if table.store.check_current(&table.name).is_err() || table.store.file.is_dropped() {
+        return Ok(false);
     }
+    let last = space.last_allocated(access)?;
+    let guard = instance.pool().fix_shared(space.space(), last, access)?;
+    let header = page::PageHeader::decode(&guard);
+    drop(guard);
+    let Some(index) = header.and_then(|h| table.store.index_of(h.index)) else { return Ok(false) };
+    Ok(is_moved(index.tree().relocate_page(last, access)?, last))
 }
 
 fn is_moved(to: Option<PageNo>, from: PageNo) -> bool {

@@ -3,6 +3,7 @@
 pub(crate) mod backup;
 pub(crate) mod compact;
 mod pieces;
+pub(crate) mod report;
 pub(crate) mod salvage;
 pub(crate) mod salvage_files;
 pub(crate) mod sums;

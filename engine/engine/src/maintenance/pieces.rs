@@ -1,6 +1,7 @@
-//! Data files that are read piece by piece while they may become shorter.
+//! Data files that are read piece by piece, while they may become shorter, and from devices that
+//! may not return everything.
 
-use holdfast_base::Result;
+use holdfast_base::{Error, Result};
 use holdfast_io::File;
 
 /// Fills `piece` with the bytes of `file` from `at` on. False if the file ends before the end of
@@ -14,4 +15,10 @@ pub(crate) fn read_piece(file: &dyn File, at: u64, piece: &mut [u8]) -> Result<b
         Err(_) if file.len()? < at + piece.len() as u64 => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// True if the error says that stored bytes are lost: they are not what was written, or the device
+/// does not return them.
+pub(crate) fn is_loss(error: &Error) -> bool {
+    error.is_damage() || matches!(error, Error::Io { operation: "read", .. })
 }

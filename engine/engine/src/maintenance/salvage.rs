@@ -26,6 +26,7 @@ use holdfast_txn::{NewValue, TableIndex, Txn, TxnOptions, VersionHeader, values}
 use crate::ddl::tables;
 use crate::instance::Instance;
 use crate::instance::options::WriteOptions;
+use crate::maintenance::pieces::is_loss;
 use crate::maintenance::verify::check_trees;
 use crate::rows::definition::IndexSpec;
 use crate::rows::entries;
@@ -70,10 +71,10 @@ enum Entries {
     Copied(Vec<Arc<TableIndex>>),
 }
 
-/// Bytes of rows written by one transaction.
-pub(crate) const BATCH: usize = 1 << 20;
+/// Bytes of rows or entries written by one transaction, but for one of them.
+const BATCH: usize = 1 << 20;
 /// Rows or entries written by one transaction.
-pub(crate) const BATCH_ROWS: usize = 1_000;
+const BATCH_ROWS: usize = 1_000;
 /// Looks at an index that others are changing before it is taken for damaged.
 const LOOKS: usize = 3;
 
@@ -95,18 +96,12 @@ pub(crate) fn salvage_table(
     let mut report = SalvageReport::default();
     let (copy, entries) = destination(instance, table, target, &mut report)?;
     let specs: &[Arc<IndexSpec>] = if let Entries::Made(specs) = &entries { specs } else { &[] };
-    let mut rows: Vec<Row> = Vec::new();
-    let mut bytes = 0;
+    let mut rows = Rows::new(target, &copy, specs);
     let pages = space.space().file().len()? / instance.meta.page_size as u64;
     for no in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
         read_page(instance, table, &mut view, PageNo(no), &mut rows, &mut report)?;
-        bytes += rows.last().map_or(0, |row| row.key.len() + row.value.len());
-        if bytes > BATCH || rows.len() > BATCH_ROWS {
-            write(target, &copy, specs, &mut rows, &mut report)?;
-            bytes = 0;
-        }
     }
-    write(target, &copy, specs, &mut rows, &mut report)?;
+    rows.write(&mut report)?;
     if let Entries::Copied(indexes) = &entries {
         for (no, index) in indexes.iter().enumerate() {
             copy_entries(instance, index, &mut view, target, &copy, no)?;
@@ -167,22 +162,21 @@ pub(crate) fn fit(specs: &[Arc<IndexSpec>], indexes: &[IndexRecord]) -> bool {
 fn is_intact(instance: &Instance, index: &Arc<TableIndex>) -> Result<bool> {
     let access = instance.pool().access(AccessKind::Maintenance);
     for _ in 0..LOOKS {
-        let mut is_sound = true;
+        let watch = index.tree().space().watch();
+        let mut found = PageSet::new();
         let mut check = check_trees(&instance.txns, std::slice::from_ref(index));
-        match check(&access, &mut PageSet::new(), &mut |_| is_sound = false) {
+        let checked = check(&access, &mut PageSet::new(), &mut |finding| {
+            found.insert(finding.page.no);
+        });
+        found.remove_all(&watch.changed());
+        match checked {
             Err(error) if is_loss(&error) => return Ok(false),
             Err(error) => return Err(error),
-            Ok(_) if is_sound => return Ok(true),
+            Ok(_) if found.is_empty() => return Ok(true),
             Ok(_) => {}
         }
     }
     Ok(false)
-}
-
-/// True if the error says that stored bytes are lost: they are not what was written, or the device
-/// does not return them.
-pub(crate) fn is_loss(error: &Error) -> bool {
-    error.is_damage() || matches!(error, Error::Io { operation: "read", .. })
 }
 
 /// Appends the rows of a page, if it is a leaf of rows.
@@ -191,7 +185,7 @@ fn read_page(
     table: &TableHandle,
     view: &mut Txn,
     no: PageNo,
-    rows: &mut Vec<Row>,
+    rows: &mut Rows<'_>,
     report: &mut SalvageReport,
 ) -> Result<()> {
     let (space, index) = (table.store.space()?, &table.store.all_indexes()[0]);
@@ -210,9 +204,17 @@ fn read_page(
         Err(error) => return Err(error),
     };
     let mut seen = |key: &[u8], newest: &[u8]| seen_version(view, index, key, newest);
-    let found = leaf_rows(space, table.record.clustered, &page, &mut seen, &access, report);
-    rows.extend(found.into_iter().filter(|row| !row.deleted));
-    Ok(())
+    let leaf = LeafPage { space, clustered: table.record.clustered, bytes: &page };
+    leaf_rows(&leaf, &mut seen, &access, report, &mut |row, report| {
+        if row.deleted { Ok(()) } else { rows.push(row, report) }
+    })
+}
+
+/// A page that may be a leaf of the rows.
+pub(crate) struct LeafPage<'p> {
+    pub space: &'p SpaceFile,
+    pub clustered: IndexId,
+    pub bytes: &'p [u8],
 }
 
 /// Says which version of an entry is taken, by its key and newest version, if any.
@@ -228,24 +230,27 @@ fn seen_version(view: &mut Txn, index: &TableIndex, key: &[u8], newest: &[u8]) -
     }
 }
 
-/// The rows of a page, if it is a leaf of the index `clustered`. Those whose large values cannot be
+/// Takes a row that was found.
+type Take<'t> = dyn FnMut(Row, &mut SalvageReport) -> Result<()> + 't;
+
+/// Gives the rows of a page, if it is a leaf of the rows, to `take`, one after the other: a leaf
+/// may lead to large values that take more memory than there is. Rows whose large values cannot be
 /// read are counted as lost.
 pub(crate) fn leaf_rows(
-    space: &SpaceFile,
-    clustered: IndexId,
-    page: &[u8],
+    leaf: &LeafPage<'_>,
     seen: &mut Seen<'_>,
     access: &Access<'_>,
     report: &mut SalvageReport,
-) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let header = page::PageHeader::decode(page);
+    take: &mut Take<'_>,
+) -> Result<()> {
+    let LeafPage { space, clustered, bytes } = *leaf;
+    let header = page::PageHeader::decode(bytes);
     if !header.is_some_and(|h| h.page_type == PageType::Tree && h.level == 0 && h.index == clustered) {
-        return rows;
+        return Ok(());
     }
-    let Some(node) = NodeRef::new(page, clustered).filter(|n| n.check().is_ok()) else {
+    let Some(node) = NodeRef::new(bytes, clustered).filter(|n| n.check().is_ok()) else {
         report.lost_pages += 1;
-        return rows;
+        return Ok(());
     };
     for slot in 0..node.count().unwrap_or(0) {
         let (Some(key), Some(newest)) = (node.key(slot), node.payload(slot)) else { continue };
@@ -255,7 +260,7 @@ pub(crate) fn leaf_rows(
         if version.overflow && !version.deleted {
             let read = values::decode(body).and_then(|(_, head)| {
                 head_len = head.len();
-                values::read_unrecovered(space, clustered, body, page::lsn(page), access, &mut value)
+                values::read_unrecovered(space, clustered, body, page::lsn(bytes), access, &mut value)
             });
             if read.is_err() {
                 report.lost_values += 1;
@@ -264,14 +269,46 @@ pub(crate) fn leaf_rows(
         } else {
             value.extend_from_slice(body);
         }
-        rows.push(Row { key, value, head_len, deleted: version.deleted });
+        take(Row { key, value, head_len, deleted: version.deleted }, report)?;
     }
-    rows
+    Ok(())
+}
+
+/// Rows on their way into the table `copy` of the target, of which a transaction writes so many
+/// that it is worth it, and no more.
+pub(crate) struct Rows<'t> {
+    target: &'t Local<Arc<Instance>>,
+    copy: &'t TableHandle,
+    specs: &'t [Arc<IndexSpec>],
+    rows: Vec<Row>,
+    bytes: usize,
+}
+
+impl<'t> Rows<'t> {
+    pub(crate) fn new(
+        target: &'t Local<Arc<Instance>>,
+        copy: &'t TableHandle,
+        specs: &'t [Arc<IndexSpec>],
+    ) -> Rows<'t> {
+        Rows { target, copy, specs, rows: Vec::new(), bytes: 0 }
+    }
+
+    pub(crate) fn push(&mut self, row: Row, report: &mut SalvageReport) -> Result<()> {
+        self.bytes += row.key.len() + row.value.len();
+        self.rows.push(row);
+        if self.bytes > BATCH || self.rows.len() > BATCH_ROWS { self.write(report) } else { Ok(()) }
+    }
+
+    /// Writes what there is.
+    pub(crate) fn write(&mut self, report: &mut SalvageReport) -> Result<()> {
+        self.bytes = 0;
+        write(self.target, self.copy, self.specs, &mut self.rows, report)
+    }
 }
 
 /// Writes rows to the table `copy` of the target, in their order: of two with one key the last one
 /// counts.
-pub(crate) fn write(
+fn write(
     target: &Local<Arc<Instance>>,
     copy: &TableHandle,
     specs: &[Arc<IndexSpec>],
@@ -347,7 +384,7 @@ fn read_entries(
     after: Option<&[u8]>,
     access: &Access<'_>,
 ) -> Result<(Pairs, Option<Vec<u8>>)> {
-    let (mut batch, mut looked_at) = (Vec::new(), 0);
+    let (mut batch, mut looked_at, mut bytes) = (Vec::new(), 0, 0);
     let mut cursor = index.tree().cursor(access);
     cursor.seek(after.map_or(Bound::Unbounded, Bound::Excluded), Direction::Forward);
     while let Some((key, payload)) = cursor.next()? {
@@ -358,9 +395,10 @@ fn read_entries(
             if version.overflow {
                 values::read(index.tree().space(), index.id(), body, access, &mut value)?;
             }
+            bytes += key.len() + value.len();
             batch.push((key.to_vec(), value));
         }
-        if looked_at == BATCH_ROWS {
+        if looked_at == BATCH_ROWS || bytes > BATCH {
             return Ok((batch, Some(key.to_vec())));
         }
     }

@@ -36,7 +36,8 @@ use crate::instance::environment::{Environment, SYSTEM};
 use crate::instance::meta::Meta;
 use crate::instance::overlay::OverlayDisk;
 use crate::instance::settings::Builder;
-use crate::maintenance::salvage::{BATCH, BATCH_ROWS, Row, SalvageReport, fit, is_loss, leaf_rows, write};
+use crate::maintenance::pieces::is_loss;
+use crate::maintenance::salvage::{LeafPage, Row, Rows, SalvageReport, fit, leaf_rows};
 use crate::rows::definition::IndexSpec;
 use crate::rows::types::Value;
 use crate::schema::catalog::{self, CATALOG, TableRecord};
@@ -178,20 +179,28 @@ impl Salvage<'_> {
         let mut tables: HashMap<Vec<u8>, Option<Known>> = HashMap::default();
         let (leaves, _) = self.leaves(&space)?;
         for leaf in leaves.into_iter().filter(|leaf| leaf.index == CATALOG) {
-            for row in self.rows(&space, &leaf, &mut SalvageReport::default())? {
+            self.rows(&space, &leaf, &mut SalvageReport::default(), &mut |row, _| {
                 let table = catalog::table_of(&row.key, &row.value).filter(|_| !row.deleted);
                 tables.insert(row.key, table.map(|(name, record)| Known { name, record }));
-            }
+                Ok(())
+            })?;
         }
         space.close(true)?;
         Ok(Names { uuid, tables: tables.into_values().flatten().collect() })
     }
 
-    /// The rows of a leaf.
-    fn rows(&self, space: &SpaceFile, leaf: &Leaf, report: &mut SalvageReport) -> Result<Vec<Row>> {
+    /// Gives the rows of a leaf to `take`.
+    fn rows(
+        &self,
+        space: &SpaceFile,
+        leaf: &Leaf,
+        report: &mut SalvageReport,
+        take: &mut dyn FnMut(Row, &mut SalvageReport) -> Result<()>,
+    ) -> Result<()> {
         let access = self.access();
         let page = self.store.pool().fix_shared(space.space(), leaf.no, &access)?.to_vec();
-        Ok(leaf_rows(space, leaf.index, &page, &mut |_, newest| Some(newest.to_vec()), &access, report))
+        let page = LeafPage { space, clustered: leaf.index, bytes: &page };
+        leaf_rows(&page, &mut |_, newest| Some(newest.to_vec()), &access, report, take)
     }
 
     /// The leaves of a file that count, by LSN, and how many pages cannot be read.
@@ -225,18 +234,11 @@ impl Salvage<'_> {
         let Known { name, record } = known.cloned().unwrap_or_else(|| unknown(space.id(), file, least));
         leaves.retain(|leaf| leaf.index == record.clustered);
         let (copy, specs) = self.destination(&name, &record, &mut report)?;
-        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let mut rows = Rows::new(self.target, &copy, &specs);
         for leaf in leaves {
-            for row in self.rows(space, &leaf, &mut report)? {
-                bytes += row.key.len() + row.value.len();
-                rows.push(row);
-                if bytes > BATCH || rows.len() > BATCH_ROWS {
-                    write(self.target, &copy, &specs, &mut rows, &mut report)?;
-                    bytes = 0;
-                }
-            }
+            self.rows(space, &leaf, &mut report, &mut |row, report| rows.push(row, report))?;
         }
-        write(self.target, &copy, &specs, &mut rows, &mut report)?;
+        rows.write(&mut report)?;
         // A row that was found in several leaves is one.
         report.rows = count_rows(self.target, &copy)?;
         Ok((name, report))

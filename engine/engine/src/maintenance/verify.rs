@@ -17,8 +17,11 @@
 //!    page of a table that the cache does not hold. A table that is being filled is not compared:
 //!    its rows and entries come one after the other.
 //!
-//! Others allocate and free pages meanwhile, so what step 2 finds is believed only if it is found
-//! again, and again.
+//! Others allocate and free pages meanwhile, so step 2 does not judge a page that was allocated or
+//! freed during its look, and what it finds is believed only if it is found again, and again.
+//!
+//! A page that the device does not return is reported like one that is damaged: of its table, and
+//! the check goes on with the others.
 
 use std::sync::Arc;
 
@@ -31,106 +34,14 @@ use holdfast_tree::{PageSet, Severity, SpaceFile};
 use holdfast_txn::{TableIndex, TxnSystem};
 
 use crate::instance::Instance;
-use crate::maintenance::pieces::read_piece;
+use crate::maintenance::pieces::{is_loss, read_piece};
+use crate::maintenance::report::{Finding, VerifyOptions, VerifyProgress, VerifyReport};
 use crate::maintenance::sums;
 use crate::rows::definition::IndexSpec;
 use crate::rows::entries;
 use crate::schema::handle::TableHandle;
 use crate::session::transaction::Transaction;
 use crate::{Error, Result};
-
-/// What to check.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct VerifyOptions {
-    /// Only these tables; empty for all, and the engine's own spaces.
-    pub tables: Vec<String>,
-    /// Whether every index entry is compared with its row and every row with its entries, not only
-    /// the pages with each other. Default true.
-    pub entries: bool,
-    /// Findings after which the check of a table breaks off, at least 1. Default 100.
-    pub max_findings: usize,
-}
-
-impl Default for VerifyOptions {
-    fn default() -> VerifyOptions {
-        VerifyOptions { tables: Vec::new(), entries: true, max_findings: 100 }
-    }
-}
-
-impl VerifyOptions {
-    /// Checks everything.
-    #[must_use]
-    pub fn new() -> VerifyOptions {
-        VerifyOptions::default()
-    }
-
-    /// Checks only this table (and those named before).
-    #[must_use]
-    pub fn table(mut self, name: impl Into<String>) -> VerifyOptions {
-        self.tables.push(name.into());
-        self
-    }
-
-    /// Whether index entries are compared with rows.
-    #[must_use]
-    pub fn entries(mut self, on: bool) -> VerifyOptions {
-        self.entries = on;
-        self
-    }
-}
-
-/// How far a check has come.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct VerifyProgress {
-    /// The table being checked, or the engine's own part.
-    pub table: String,
-    /// Pages read so far, in all.
-    pub pages_done: u64,
-    /// Pages that there are, in all.
-    pub pages_total: u64,
-}
-
-/// Something that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub struct Finding {
-    /// The table, or the engine's own part.
-    pub table: String,
-    /// What is wrong, and where.
-    pub what: String,
-}
-
-/// The result of a check.
-#[derive(Clone, Debug, Default)]
-#[non_exhaustive]
-pub struct VerifyReport {
-    /// What is wrong; empty if all is well.
-    pub findings: Vec<Finding>,
-    /// Pages read.
-    pub pages: u64,
-    /// Rows of tables found: those whose newest version is no deletion.
-    pub rows: u64,
-    /// Index entries found, likewise.
-    pub entries: u64,
-    /// Indexes, by table and name, of which only the entries were compared with rows and not the
-    /// rows with entries: the program has neither created the table nor opened it for writing since
-    /// the database was opened, so how entries are made is not known.
-    pub half_checked: Vec<(String, String)>,
-    /// Pages that are allocated although no tree leads to them: large values that only old versions
-    /// still use, and what a crash in the middle of writing one left behind. Lost space at worst,
-    /// which [`crate::Database::compact`] gives back.
-    pub unreached_pages: u64,
-}
-
-impl VerifyReport {
-    /// Whether nothing is wrong.
-    #[must_use]
-    pub fn is_clean(&self) -> bool {
-        self.findings.is_empty()
-    }
-}
 
 /// Walks over all that leads from page to page in a space, and counts rows and entries.
 pub(crate) type Walk<'a> =
@@ -281,8 +192,8 @@ impl Run<'_> {
             }
         }
         match compared {
-            // A row that is none, or none of the table's types.
-            Err(error) if error.is_damage() || matches!(error, Error::InvalidArgument(_)) => {
+            // A row that cannot be read, is none, or is none of the table's types.
+            Err(error) if is_loss(&error) || matches!(error, Error::InvalidArgument(_)) => {
                 self.find(&table.name, error);
                 Ok(())
             }
@@ -307,13 +218,16 @@ impl Run<'_> {
                 return Ok(());
             }
             buf.resize(n);
-            if !read_piece(file.as_ref(), at, &mut buf)? {
-                continue;
-            }
+            let is_read = match read_piece(file.as_ref(), at, &mut buf) {
+                Ok(false) => continue,
+                // Each page is read by itself then.
+                Err(error) if is_loss(&error) => false,
+                read => read?,
+            };
             let mut suspects = Vec::new();
             for (i, bytes) in buf.chunks_exact_mut(page_size).enumerate() {
                 let no = PageNo((at / page_size as u64) as u32 + i as u32);
-                if self.recheck(space.space(), no, bytes)?.is_some() {
+                if !is_read || self.recheck(space.space(), no, bytes)?.is_some() {
                     suspects.push(no);
                 }
                 self.report.pages += 1;
@@ -343,9 +257,12 @@ impl Run<'_> {
             found.clear();
             for no in std::mem::take(&mut suspects) {
                 let at = u64::from(no.0) * bytes.len() as u64;
-                if read_piece(space.space().file().as_ref(), at, &mut bytes)?
-                    && let Some(error) = self.recheck(space.space(), no, &mut bytes)?
-                {
+                let wrong = match read_piece(space.space().file().as_ref(), at, &mut bytes) {
+                    Ok(false) => None,
+                    Err(error) if is_loss(&error) => Some(error),
+                    read => read.and_then(|_| self.recheck(space.space(), no, &mut bytes))?,
+                };
+                if let Some(error) = wrong {
                     suspects.push(no);
                     found.push((no, error));
                 }
@@ -368,8 +285,8 @@ impl Run<'_> {
             holdfast_base::thread::yield_now();
             if let Err(error) = file.read_at(u64::from(no.0) * bytes.len() as u64, bytes) {
                 // It was cut meanwhile.
-                let end = (u64::from(no.0) + 1) * bytes.len() as u64;
-                return if file.len()? < end { Ok(None) } else { Err(error) };
+                let is_cut = file.len()? < (u64::from(no.0) + 1) * bytes.len() as u64;
+                return if !is_cut && !is_loss(&error) { Err(error) } else { Ok((!is_cut).then_some(error)) };
             }
         }
         Ok(wrong)
@@ -377,14 +294,19 @@ impl Run<'_> {
 
     /// Step 2: what leads from page to page, and the allocation.
     fn structure(&mut self, name: &str, space: &SpaceFile, walk: &mut Walk<'_>) -> Result<()> {
-        let mut look = self.look(space, walk)?;
+        let mut look = self.agreed_look(space, walk);
         for _ in 1..LOOKS {
-            if look.found.is_empty() && look.unreached.is_empty() {
-                break;
+            if look.as_ref().is_err_and(is_loss) {
+                look = self.agreed_look(space, walk);
             }
-            let next = self.look(space, walk)?;
-            look = next.agreeing_with(&look);
         }
+        let look = match look {
+            Err(error) if is_loss(&error) => {
+                self.find(name, error);
+                return Ok(());
+            }
+            look => look?,
+        };
         self.report.rows += look.rows;
         self.report.entries += look.entries;
         self.report.unreached_pages += look.unreached.len();
@@ -394,20 +316,33 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// What each of several looks shows.
+    fn agreed_look(&self, space: &SpaceFile, walk: &mut Walk<'_>) -> Result<Look> {
+        let mut look = self.look(space, walk)?;
+        for _ in 1..LOOKS {
+            if look.found.is_empty() && look.unreached.is_empty() {
+                break;
+            }
+            look = self.look(space, walk)?.agreeing_with(&look);
+        }
+        Ok(look)
+    }
+
     fn look(&self, space: &SpaceFile, walk: &mut Walk<'_>) -> Result<Look> {
         let access = self.instance.pool().access(AccessKind::Maintenance);
-        let (mut reached, mut look) = (PageSet::new(), Look::default());
-        (look.rows, look.entries) = walk(&access, &mut reached, &mut |finding| {
-            look.found.insert(finding.to_string());
-        })?;
+        let watch = space.watch();
+        let (mut reached, mut look, mut found) = (PageSet::new(), Look::default(), Vec::new());
+        (look.rows, look.entries) = walk(&access, &mut reached, &mut |finding| found.push(finding))?;
         space.verify(&reached, &access, &mut |finding| match finding.severity {
             Severity::Leak => {
                 look.unreached.insert(finding.page.no);
             }
-            _ => {
-                look.found.insert(finding.to_string());
-            }
+            _ => found.push(finding),
         })?;
+        let changed = watch.changed();
+        look.unreached.remove_all(&changed);
+        found.retain(|finding| finding.page.space != space.id() || !changed.contains(finding.page.no));
+        look.found.extend(found.iter().map(ToString::to_string));
         Ok(look)
     }
 
@@ -526,27 +461,61 @@ fn hex(key: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_wal::SpaceClass;
+
     use super::*;
     use crate::Database;
     use crate::raw::{Lifetime, RawDatabase};
+
+    /// Checks the structure of the catalog with this walk.
+    fn structure(db: &RawDatabase, walk: &mut Walk<'_>) -> VerifyReport {
+        let instance = &db.database().instance;
+        let (options, mut progress) = (VerifyOptions::new(), |_: &VerifyProgress| {});
+        let (at, report) = (VerifyProgress::default(), VerifyReport::default());
+        let mut run = Run { instance, options: &options, progress: &mut progress, at, report };
+        run.structure("the catalog", &instance.system, walk).unwrap();
+        run.report
+    }
 
     /// Checks the structure of the catalog, where the first `blind` walks come too early to see
     /// what is there.
     fn unreached_pages(db: &RawDatabase, blind: usize) -> (usize, u64) {
         let instance = &db.database().instance;
         let catalog = [Arc::clone(&instance.catalog.index)];
-        let (options, mut progress) = (VerifyOptions::new(), |_: &VerifyProgress| {});
-        let (at, report) = (VerifyProgress::default(), VerifyReport::default());
-        let mut run = Run { instance, options: &options, progress: &mut progress, at, report };
         let mut walks = 0;
         let mut walk =
             |access: &Access<'_>, reached: &mut PageSet, sink: &mut dyn FnMut(holdfast_tree::PageFinding)| {
                 walks += 1;
                 if walks <= blind { Ok((0, 0)) } else { check_trees(&instance.txns, &catalog)(access, reached, sink) }
             };
-        run.structure("the catalog", &instance.system, &mut walk).unwrap();
-        let pages = run.report.unreached_pages;
+        let pages = structure(db, &mut walk).unreached_pages;
         (walks, pages)
+    }
+
+    #[test]
+    fn a_page_that_is_freed_at_every_look_is_not_damaged() {
+        let db = RawDatabase::new(Database::in_memory().unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        let instance = &db.database().instance;
+        let (store, system) = (&instance.store, &instance.system);
+        let catalog = [Arc::clone(&instance.catalog.index)];
+        let mut walks = 0;
+        let mut walk =
+            |access: &Access<'_>, reached: &mut PageSet, sink: &mut dyn FnMut(holdfast_tree::PageFinding)| {
+                walks += 1;
+                // A page that another thread allocates, and frees after the walk was there.
+                let frames = system.reserve_alloc(PageNo(0), 1, access)?;
+                let mut mtr = store.begin(store.reserve(256, SpaceClass::User)?, access);
+                let no = system.alloc_page(&mut mtr, PageNo(0))?;
+                mtr.commit()?;
+                drop(frames);
+                assert!(reached.insert(no));
+                system.free_pages(&[no], SpaceClass::User, access)?;
+                check_trees(&instance.txns, &catalog)(access, reached, sink)
+            };
+        let report = structure(&db, &mut walk);
+        assert!(report.is_clean(), "{:?}", report.findings);
+        assert!(walks > 0);
     }
 
     #[test]
