@@ -700,8 +700,8 @@ hf_code hf_alter_commit(const hf_database *database, hf_alter *const *alters, si
                         const hf_definition *definitions, size_t definition_count,
                         uint64_t lock_wait_timeout_ms);
 
-/* Ends a change; without `hf_alter_commit` before, the table stays as it was. Frees the pages of
-   indexes that are not needed any more, each of which it reads. */
+/* Ends a change; without `hf_alter_commit` before, the table stays as it was. The pages of
+   indexes that are not needed any more are read and freed in the background. */
 hf_code hf_alter_free(hf_alter *alter);
 
 

@@ -126,10 +126,12 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Ends a change; without `hf_alter_commit` before, the table stays as it was. Frees the pages
-    /// of indexes that are not needed any more, each of which it reads.
+    /// Ends a change; without `hf_alter_commit` before, the table stays as it was. The pages of
+    /// indexes that are not needed any more are read and freed in the background.
     fn hf_alter_free(alter: *mut Alter) {
-        drop(take!(close(alter)));
+        if let Some(alter) = take!(close(alter)) {
+            alter.0.end_in_background();
+        }
         Ok(Code::Ok)
     }
 }

@@ -1,6 +1,6 @@
 //! The pages of an index that goes are read one after the other, which takes as long as the disk
-//! takes. Others change definitions meanwhile: the session held the lock of the catalog until the
-//! last page was free.
+//! takes, and so are those of a table that is compacted. Others change definitions meanwhile: the
+//! session held the lock of the catalog until it had read the last page.
 
 mod common;
 
@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::rows::{begin, covering, entry};
 use holdfast::io::{DirLock, DirLockMode, Disk, File, MemoryDisk, OpenOptions, ReadAt, WriteAt};
 use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase};
-use holdfast::{FlushAtCommit, Result};
+use holdfast::{FlushAtCommit, Result, VerifyOptions};
 
 const ROWS: u32 = 1_500;
 
@@ -128,11 +128,25 @@ fn filled() -> (Slow, RawDatabase) {
     (disk, db)
 }
 
-/// Whether another session creates a table while `frees` reads a page of the index.
-fn others_go_on(disk: &Slow, db: &RawDatabase, frees: impl FnOnce() + Send) -> bool {
+/// Has the next thread that reads a page of the index tell that, and wait.
+fn meet(disk: &Slow) -> (Receiver<()>, Sender<()>, Arc<AtomicBool>) {
     let ((arrives, reads), (done, others_are_done)) = (channel(), channel());
     let in_time = Arc::new(AtomicBool::new(false));
     *disk.1.lock().unwrap() = Some(Meeting { arrives, others_are_done, in_time: Arc::clone(&in_time) });
+    (reads, done, in_time)
+}
+
+/// Drops the index as a session does that keeps others from the table.
+fn drop_in_background(db: &RawDatabase) {
+    let mut alter = db.begin_alter("t", &[], false, common::WAIT).unwrap();
+    alter.become_table(&[], b"").unwrap();
+    db.commit_alters(&mut [&mut alter], &[], common::WAIT).unwrap();
+    alter.end_in_background();
+}
+
+/// Whether another session creates a table while `frees` reads a page of the index.
+fn others_go_on(disk: &Slow, db: &RawDatabase, frees: impl FnOnce() + Send) -> bool {
+    let (reads, done, in_time) = meet(disk);
     std::thread::scope(|scope| {
         let freeing = scope.spawn(frees);
         reads.recv().unwrap();
@@ -169,4 +183,57 @@ fn others_change_definitions_while_an_index_is_given_up() {
     alter.finish().unwrap();
     alter.become_table(&[IndexSource::Kept(1), IndexSource::Added(0)], b"").unwrap();
     assert!(others_go_on(&disk, &db, || drop(alter)));
+}
+
+/// A compaction reads a table from its beginning to its end.
+#[test]
+fn others_change_definitions_while_a_table_is_compacted() {
+    let (disk, db) = filled();
+    assert!(others_go_on(&disk, &db, || drop(db.database().compact().unwrap())));
+}
+
+/// Such a session has ended long before the pages of its index are free.
+#[test]
+fn a_session_does_not_wait_for_the_pages_of_its_index() {
+    let (disk, db) = filled();
+    let (reads, done, in_time) = meet(&disk);
+    drop_in_background(&db);
+    reads.recv().unwrap();
+    let table = db.open_table("t").unwrap();
+    let mut txn = begin(&db);
+    assert!(txn.update(&table, 0, &0u32.to_be_bytes(), b"another").unwrap());
+    txn.commit(FlushAtCommit::Sync).unwrap();
+    done.send(()).unwrap();
+    while unreached_pages(&db) > 0 {
+        std::thread::yield_now();
+    }
+    common::assert_sound(db.database());
+    assert!(in_time.load(Ordering::SeqCst));
+}
+
+/// A close waits for them: otherwise the next open would read the whole file.
+#[test]
+fn a_close_waits_for_the_pages_of_an_index() {
+    let (disk, db) = filled();
+    let (reads, done, _) = meet(&disk);
+    drop_in_background(&db);
+    reads.recv().unwrap();
+    let others = db.database().clone();
+    std::thread::scope(|scope| {
+        scope.spawn(|| db.close().unwrap());
+        while others.begin_read().is_ok() {
+            std::thread::yield_now();
+        }
+        done.send(()).unwrap();
+    });
+    drop(others);
+    // A reader frees nothing.
+    let db = RawDatabase::new(common::small().disk(Arc::new(disk)).open_read_only("test").unwrap());
+    assert_eq!(unreached_pages(&db), 0);
+    common::assert_sound(db.database());
+    assert_eq!(db.open_table("t").unwrap().rows(0).unwrap(), u64::from(ROWS));
+}
+
+fn unreached_pages(db: &RawDatabase) -> u64 {
+    db.database().verify(&VerifyOptions::new(), &mut |_| {}).unwrap().unreached_pages
 }

@@ -4,11 +4,13 @@
 mod common;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use common::rows::{self, begin_at};
+use holdfast::io::MemoryDisk;
 use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase, RawTable, RawTransaction};
 use holdfast::{Database, Error, FlushAtCommit, Isolation, Result, VerifyOptions};
-use holdfast_testkit::CrashDisk;
+use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp};
 
 const ROWS: u32 = 1_500;
 
@@ -184,6 +186,27 @@ fn what_is_given_up_leaves_nothing() {
     assert!(db.commit_alters(&mut [&mut alter], &[], common::WAIT).is_err());
     drop(alter);
     assert_old(&db, "t");
+}
+
+/// What was written of the index stayed allocated until the next open.
+#[test]
+fn an_index_for_which_the_disk_has_no_room_leaves_nothing() {
+    let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let db = raw(&common::create_on(&disk));
+    fill(&db, "t");
+    let file = db.database().list_tables()[0].file.clone();
+    for grows in [1, 3] {
+        let mut alter = db.begin_alter("t", &[("second", true)], false, common::WAIT).unwrap();
+        disk.schedule(Fault::nth(FaultOp::SetLen, grows).kind(FaultKind::Enospc).on(file.as_str()).sticky());
+        let filled = (0..20 * ROWS).try_for_each(|i| alter.push(0, &entry(i).0, 4, &entry(i).1));
+        let filled = filled.and_then(|()| alter.finish());
+        assert!(matches!(filled, Err(Error::DiskFull(_))), "{filled:?}");
+        drop(alter);
+        assert_old(&db, "t");
+        disk.clear();
+    }
+    add(&db, "t").unwrap();
+    assert_added(&db, "t");
 }
 
 /// Compaction took what nothing leads to for lost.

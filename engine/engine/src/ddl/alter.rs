@@ -26,14 +26,15 @@ use std::time::Duration;
 use holdfast_base::{IndexId, PageId, PageNo, SpaceId, page};
 use holdfast_io::AlignedBuf;
 use holdfast_pool::AccessKind;
-use holdfast_tree::{PageSet, SpaceFile, Tree};
-use holdfast_txn::{IndexKind, TableIndex, values};
+use holdfast_tree::{SpaceFile, Tree};
+use holdfast_txn::{IndexKind, TableIndex};
 use holdfast_wal::SpaceClass;
 
 use crate::ddl::delta::{self, Refused};
 use crate::ddl::tables::{OptionsOf, check_index_name, find, keep_writers_out, named, numbers_left, with_options};
 use crate::instance::Instance;
 use crate::schema::catalog::{IndexRecord, NextIds, TableRecord, Unused};
+use crate::schema::freeing::Leftover;
 use crate::schema::handle::{Entered, TableHandle};
 use crate::schema::store;
 use crate::schema::store::TableStore;
@@ -271,50 +272,20 @@ fn publish(instance: &Instance, change: Change) -> Vec<Arc<TableIndex>> {
     gone
 }
 
-/// Frees the pages of what was dropped by a change that was made.
-pub(crate) fn end(instance: &Instance, alteration: &Alteration) -> Result<()> {
-    free(instance, &alteration.table.store, &alteration.gone, true)
+/// What is to be freed when a change that was made has ended: the indexes that the table has not
+/// any more.
+pub(crate) fn dropped(alteration: &Alteration) -> Leftover {
+    Leftover { store: Arc::clone(&alteration.table.store), indexes: alteration.gone.clone(), is_whole: true }
 }
 
-/// Gives up a change that was not made. `is_whole`: nothing has failed that could have left pages
-/// to which no tree leads.
-pub(crate) fn abandon(instance: &Instance, alteration: &Alteration, is_whole: bool) -> Result<()> {
-    let store = &alteration.table.store;
+/// Gives up a change that was not made; what is to be freed then. `is_whole`: nothing has failed
+/// that could have left pages to which no tree leads.
+pub(crate) fn give_up(alteration: &Alteration, is_whole: bool) -> Leftover {
+    let store = Arc::clone(&alteration.table.store);
     // Transactions that were noting something have done so; others do not any more.
     store.deltas.write().clear();
     let added = alteration.added.iter().map(|new| &new.index);
-    free(instance, store, &added.chain(&alteration.deltas).cloned().collect::<Vec<_>>(), is_whole)
-}
-
-/// Frees the pages of indexes that are unused. If these are all of their pages the catalog forgets
-/// them. That reads every one of the pages, so no lock is held for which other sessions wait. The
-/// table may be dropped meanwhile: its file stays as long as `store`.
-fn free(instance: &Instance, store: &TableStore, indexes: &[Arc<TableIndex>], is_whole: bool) -> Result<()> {
-    if indexes.is_empty() {
-        return Ok(());
-    }
-    let ids: Vec<IndexId> = indexes.iter().map(|index| index.id()).collect();
-    ids.iter().for_each(|&id| instance.txns.forget(id));
-    let space = store.space()?;
-    let access = instance.pool().access(AccessKind::Maintenance);
-    let (mut reached, mut is_sound) = (PageSet::new(), true);
-    for index in indexes {
-        // What the entries say of their writers does not matter any more.
-        index
-            .tree()
-            .verify(&access, &mut reached, &mut |_, entry| values::chain_of(entry), &mut |_| is_sound = false)?;
-    }
-    if !is_sound {
-        return Err(Error::damaged_file(space.space().file().name(), "an index that is given up is damaged"));
-    }
-    space.free_pages(&reached.iter().collect::<Vec<_>>(), SpaceClass::User, &access)?;
-    drop(access);
-    if is_whole {
-        let unused = Unused { space: space.id(), more: Vec::new(), less: ids };
-        let _ddl = instance.ddl.lock();
-        instance.catalog.set_unused(&instance.txns, &unused)?;
-    }
-    Ok(())
+    Leftover { store, indexes: added.chain(&alteration.deltas).cloned().collect(), is_whole }
 }
 
 /// Frees what changes that were cut short have left in the files. The database is not in use yet.

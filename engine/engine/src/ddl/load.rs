@@ -22,6 +22,7 @@ use crate::{Error, Result};
 
 /// Takes the rows of a table that is being created; see [`crate::Database::create_table_with`].
 pub struct TableLoader<'l, K: Key, V: Value> {
+    instance: &'l Instance,
     rows: TreeLoader<'l>,
     specs: &'l [Arc<IndexSpec>],
     /// The entries of each secondary index.
@@ -85,7 +86,8 @@ impl<K: Key, V: Value> TableLoader<'_, K, V> {
         if self.entries.iter().map(Sorter::cost).sum::<usize>() < self.share.bytes() {
             return Ok(());
         }
-        self.entries.iter_mut().try_for_each(Sorter::spill)
+        let go_on = || self.instance.txns.check_session();
+        self.entries.iter_mut().try_for_each(|entries| entries.spill(&go_on))
     }
 }
 
@@ -100,6 +102,7 @@ pub(crate) fn fill<K: Key, V: Value>(
     let access = instance.pool().access(AccessKind::Point);
     let clustered = TableIndex::new(Tree::open(space, record.clustered, record.root), IndexKind::Rows);
     let mut loader = TableLoader {
+        instance,
         rows: clustered.loader(&access)?,
         specs,
         entries: specs.iter().map(|_| Sorter::new(&instance.disk)).collect(),
@@ -117,7 +120,7 @@ pub(crate) fn fill<K: Key, V: Value>(
     for (index, mut entries) in record.indexes.iter().zip(entries) {
         let tree = TableIndex::new(Tree::open(space, index.id, index.root), IndexKind::Entries);
         let mut loader = tree.loader(&access)?;
-        entries.drain(&mut |entry, _, covered| loader.push(entry, covered))?;
+        entries.drain(&|| instance.txns.check_session(), &mut |entry, _, covered| loader.push(entry, covered))?;
         loader.finish()?;
     }
     Ok(count)

@@ -26,6 +26,7 @@ use crate::instance::meta::Meta;
 use crate::instance::rates::Previous;
 use crate::instance::settings::{Builder, ReplacementPolicy, at_least, check_policy, policy_kind};
 use crate::schema::catalog::{Catalog, NextIds};
+use crate::schema::freeing::Freeing;
 use crate::schema::handle::TableHandle;
 use crate::schema::info::TableInfo;
 use crate::schema::versions::Schema;
@@ -50,7 +51,9 @@ pub(crate) struct Instance {
     /// Nothing may be written: it was opened read-only.
     pub read_only: bool,
     /// Held while definitions change.
-    pub ddl: Mutex<NextIds>,
+    pub ddl: Arc<Mutex<NextIds>>,
+    /// Frees pages of indexes that tables have not any more.
+    pub freeing: Freeing,
     /// The same version for each group of threads, so that threads that only read it do not meet.
     pub schema: Spread<RwLock<Local<Arc<Schema>>>>,
     /// Files named like those of tables that the catalog does not know, and that are not known to
@@ -85,7 +88,9 @@ impl Instance {
     ) -> Instance {
         let metrics = environment.metrics;
         let (catalog, next) = contents;
+        let ddl = Arc::new(Mutex::new(next));
         Instance {
+            freeing: Freeing::new(&txns, &catalog, &ddl),
             policy: Mutex::new(environment.settings.policy),
             scan_hints: AtomicBool::new(environment.settings.scan_hints),
             status_since: Mutex::new(Previous::new(metrics.snapshot())),
@@ -102,7 +107,7 @@ impl Instance {
             catalog,
             txn_references: Spread::new(|| local(Arc::clone(&txns))),
             txns,
-            ddl: Mutex::new(next),
+            ddl,
             schema: Spread::new(|| RwLock::new(Local::default())),
             sort_memory: Memory::default(),
             compacting: Mutex::default(),
@@ -235,6 +240,7 @@ impl Instance {
             return Ok(());
         }
         self.closed.store(true, Ordering::Release);
+        self.freeing.close();
         self.txns.shutdown();
         let clean = self.stop_cleanly();
         self.pool().shutdown();

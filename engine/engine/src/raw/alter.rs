@@ -10,6 +10,7 @@ use super::{KEY_TYPE, RawDatabase, RawLoad};
 use crate::ddl::alter::{Alteration, Outcome};
 use crate::instance::Instance;
 use crate::schema::catalog::IndexRecord;
+use crate::schema::freeing::Leftover;
 use crate::{Error, Result};
 
 /// Where a secondary index of an altered table comes from.
@@ -25,15 +26,17 @@ pub enum IndexSource<'a> {
 
 /// A change of a table's indexes that is under way. Dropped before it is made, it leaves the table
 /// as it was; dropped behind that, it frees the pages of indexes that have gone, which takes as
-/// long as reading them does.
+/// long as reading them does ([`RawAlter::end_in_background`] does not wait for that).
 pub struct RawAlter {
     instance: Arc<Instance>,
     alteration: Alteration,
     load: RawLoad,
     outcome: Option<Outcome>,
-    /// Something failed that may have left pages behind.
+    /// Something failed that may have left parts of large values behind.
     failed: bool,
     done: bool,
+    /// It is made or given up, and what is to be freed is known to the thread that does it.
+    is_ended: bool,
     duplicate: Option<Duplicate>,
 }
 
@@ -51,9 +54,7 @@ impl RawDatabase {
         let instance = Arc::clone(self.instance());
         let add: Vec<_> = add.iter().map(|(name, unique)| (*name, KEY_TYPE, *unique)).collect();
         let alteration = crate::ddl::alter::begin(&instance, name, &add, with_deltas, wait)?;
-        let indexes: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
-        let load = RawLoad::of(&instance, &indexes, &alteration.table.store.file, false)?;
-        Ok(RawAlter { instance, alteration, load, outcome: None, failed: false, done: false, duplicate: None })
+        RawAlter::of(instance, alteration)
     }
 
     /// Makes changes of tables, all of them or none: [`RawAlter::become_table`] has said which. The
@@ -80,6 +81,24 @@ impl RawDatabase {
 }
 
 impl RawAlter {
+    /// Begins to fill the indexes that `alteration` adds. If that fails, it is given up: writers
+    /// would go on to note what they change, and the table would never be altered again.
+    fn of(instance: Arc<Instance>, alteration: Alteration) -> Result<RawAlter> {
+        let indexes: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
+        let load = RawLoad::of(&instance, &indexes, &alteration.table.store.file, false)
+            .inspect_err(|_| drop(instance.freeing.free(&crate::ddl::alter::give_up(&alteration, true))))?;
+        Ok(RawAlter {
+            instance,
+            alteration,
+            load,
+            outcome: None,
+            failed: false,
+            done: false,
+            is_ended: false,
+            duplicate: None,
+        })
+    }
+
     fn watch<T>(&mut self, result: Result<T>) -> Result<T> {
         self.failed |= matches!(&result, Err(error) if !matches!(error, Error::DuplicateKey | Error::Interrupted));
         result
@@ -132,24 +151,67 @@ impl RawAlter {
     }
 }
 
+impl RawAlter {
+    /// As to drop it, for a session that keeps others from the table: the pages of indexes that
+    /// have gone are freed in the background. A close of the database waits for that.
+    pub fn end_in_background(mut self) {
+        if !self.instance.leak_in_child() {
+            let leftover = self.leftover();
+            self.instance.freeing.begin(leftover);
+        }
+    }
+
+    /// Gives the change up, unless it is made or given up already; what is to be freed.
+    fn leftover(&mut self) -> Leftover {
+        if std::mem::replace(&mut self.is_ended, true) {
+            return Leftover { store: Arc::clone(&self.alteration.table.store), indexes: Vec::new(), is_whole: true };
+        }
+        if self.done {
+            return crate::ddl::alter::dropped(&self.alteration);
+        }
+        let is_whole = self.load.give_up().is_ok() && !(self.failed && self.load.has_chains());
+        crate::ddl::alter::give_up(&self.alteration, is_whole)
+    }
+}
+
 impl Drop for RawAlter {
     fn drop(&mut self) {
-        if self.instance.leak_in_child() {
-            return;
+        if !self.instance.leak_in_child() {
+            let leftover = self.leftover();
+            // What cannot be freed now is freed by the next open.
+            let _ = self.instance.freeing.free(&leftover);
         }
-        // In both cases what cannot be freed now is freed by the next open.
-        if self.done {
-            let _ = crate::ddl::alter::end(&self.instance, &self.alteration);
-            return;
-        }
-        let attached = self.load.attach_all();
-        let is_whole = self.watch(attached).is_ok() && !self.failed;
-        let _ = crate::ddl::alter::abandon(&self.instance, &self.alteration, is_whole);
     }
 }
 
 impl fmt::Debug for RawAlter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RawAlter").field("table", &self.alteration.table.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast_pool::AccessKind;
+
+    use super::*;
+    use crate::raw::Lifetime;
+    use crate::{Database, VerifyOptions};
+
+    #[test]
+    fn a_change_that_cannot_begin_to_fill_its_index_leaves_no_trace() {
+        let db = RawDatabase::new(Database::in_memory().unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        let instance = Arc::clone(db.instance());
+        let begin = || crate::ddl::alter::begin(&instance, "t", &[("k", KEY_TYPE, false)], true, Duration::ZERO);
+        let alteration = begin().unwrap();
+        // An index that is not empty cannot be filled.
+        let access = instance.pool().access(AccessKind::Point);
+        alteration.added[0].index.load_entry(b"key", 3, b"value", &access).unwrap();
+        drop(access);
+        assert!(RawAlter::of(Arc::clone(&instance), alteration).is_err());
+        db.begin_alter("t", &[("k", false)], true, Duration::ZERO).unwrap();
+        let report = db.database().verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
+        assert!(report.is_clean() && report.unreached_pages == 0, "{report:?}");
     }
 }

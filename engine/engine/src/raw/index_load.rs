@@ -31,6 +31,8 @@ pub(super) struct IndexLoad {
     ascends: bool,
     /// The last key of those that came in order.
     last: Option<Vec<u8>>,
+    /// The values of some entries are in chains.
+    has_chains: bool,
     sorter: Sorter,
 }
 
@@ -43,7 +45,8 @@ impl IndexLoad {
         access: &Access<'_>,
     ) -> Result<IndexLoad> {
         let (index, loader) = (Arc::clone(index), Some(index.loader(access)?.suspend()));
-        Ok(IndexLoad { index, loader, loaded: 0, ascends, last: None, sorter: Sorter::new(&instance.disk) })
+        let sorter = Sorter::new(&instance.disk);
+        Ok(IndexLoad { index, loader, loaded: 0, ascends, last: None, has_chains: false, sorter })
     }
 
     /// Takes an entry; see [`RawLoad::push`](super::RawLoad::push).
@@ -54,6 +57,7 @@ impl IndexLoad {
             return Err(Error::DuplicateKey);
         }
         self.ascends &= order == Ordering::Greater;
+        self.has_chains |= self.index.needs_chain(key.len(), value.bytes().len());
         if self.ascends {
             self.remember(key);
             if self.loaded > 0 {
@@ -71,7 +75,7 @@ impl IndexLoad {
 
     /// Frees the memory of what was collected.
     pub(super) fn spill(&mut self, instance: &Instance) -> Result<()> {
-        if self.ascends { self.fill(instance) } else { self.sorter.spill() }
+        if self.ascends { self.fill(instance) } else { self.sorter.spill(&|| instance.txns.check_session()) }
     }
 
     /// The key and the value of the entry that came second, after [`Error::DuplicateKey`].
@@ -106,6 +110,22 @@ impl IndexLoad {
         self.index.resume_load(suspended, &access).finish().map(drop)
     }
 
+    /// Whether what an error breaks off may leave parts of values behind.
+    pub(super) fn has_chains(&self) -> bool {
+        self.has_chains
+    }
+
+    /// Gives the load up, unless it is complete. The pages that it has written are freed, also on a
+    /// full disk; those that lead to chains become a tree first.
+    pub(super) fn give_up(&mut self, instance: &Instance) -> Result<()> {
+        if self.has_chains {
+            return self.attach(instance);
+        }
+        let Some(suspended) = self.loader.take() else { return Ok(()) };
+        let access = instance.pool().access(AccessKind::Point);
+        self.index.resume_load(suspended, &access).abort()
+    }
+
     /// Moves what was collected, and all runs, into the index: to its end if nothing is in it, or
     /// if all ascends.
     pub(super) fn fill(&mut self, instance: &Instance) -> Result<()> {
@@ -119,7 +139,7 @@ impl IndexLoad {
         let access = instance.pool().access(AccessKind::Point);
         let mut loader = self.index.resume_load(suspended, &access);
         let loaded = &mut self.loaded;
-        let filled = self.sorter.drain(&mut |key, _, value| {
+        let filled = self.sorter.drain(&|| instance.txns.check_session(), &mut |key, _, value| {
             *loaded += 1;
             go_on(instance, *loaded)?;
             loader.push(key, value)
@@ -133,7 +153,7 @@ impl IndexLoad {
         self.attach(instance)?;
         let access = instance.pool().access(AccessKind::Point);
         let (index, rows, mut second) = (&self.index, &mut self.loaded, None);
-        let inserted = self.sorter.drain(&mut |key, prefix, value| {
+        let inserted = self.sorter.drain(&|| instance.txns.check_session(), &mut |key, prefix, value| {
             index.load_entry(key, prefix, value, &access).inspect_err(|_| {
                 second = Some((key.to_vec(), value.bytes().to_vec()));
             })?;

@@ -172,8 +172,18 @@ impl RawLoad {
     }
 
     /// Makes trees of what was written so far.
-    pub(super) fn attach_all(&mut self) -> Result<()> {
+    fn attach_all(&mut self) -> Result<()> {
         self.indexes.iter_mut().try_for_each(|load| load.attach(&self.instance))
+    }
+
+    /// Sees to it that what was written so far is in trees, or free.
+    pub(super) fn give_up(&mut self) -> Result<()> {
+        self.indexes.iter_mut().try_for_each(|load| load.give_up(&self.instance))
+    }
+
+    /// Whether what an error breaks off may leave parts of values behind.
+    pub(super) fn has_chains(&self) -> bool {
+        self.indexes.iter().any(IndexLoad::has_chains)
     }
 
     /// The entry that was refused.

@@ -2,6 +2,7 @@
 
 pub(crate) mod catalog;
 pub(crate) mod filling;
+pub(crate) mod freeing;
 pub(crate) mod handle;
 pub(crate) mod info;
 pub(crate) mod store;

@@ -21,9 +21,10 @@ pub(super) struct Merge<'r> {
 struct Least<'r>(RunReader<'r>, usize);
 
 impl<'r> Merge<'r> {
-    pub(super) fn new(file: &'r dyn File, runs: &'r [Run]) -> Result<Merge<'r>> {
-        let mut readers = BinaryHeap::with_capacity(runs.len());
-        for (no, run) in runs.iter().enumerate() {
+    /// Of runs in the order in which they came.
+    pub(super) fn new(runs: impl Iterator<Item = (&'r dyn File, &'r Run)>) -> Result<Merge<'r>> {
+        let mut readers = BinaryHeap::new();
+        for (no, (file, run)) in runs.enumerate() {
             readers.extend(RunReader::new(file, run)?.map(|reader| Least(reader, no)));
         }
         Ok(Merge { readers, duplicate: None })

@@ -3,17 +3,19 @@
 //!
 //! 1. [`Sorter::push`] collects entries in memory. The caller compares [`Sorter::cost`] with its
 //!    share of the [`Memory`] for that.
-//! 2. [`Sorter::spill`] sorts them and appends them to a file, as a *run*.
-//! 3. If there are [`RUNS_MAX`] runs, a spill merges them into one, in another file.
-//! 4. [`Sorter::drain`] merges the runs and gives out all entries in ascending order. What never
-//!    spilled never leaves memory.
+//! 2. [`Sorter::spill`] sorts them and appends them to a file, as a *run* of level 0.
+//! 3. If a level has [`LEVEL_RUNS`] runs, a spill merges them into one of the next level, in the
+//!    file of that level: a run is written again only together with others as large.
+//! 4. [`Sorter::drain`] merges the runs of all levels and gives out all entries in ascending order.
+//!    What never spilled never leaves memory.
 //!
-//! The file has no name: it is removed from the directory as soon as it is open, so that a crash
+//! A file has no name: it is removed from the directory as soon as it is open, so that a crash
 //! leaves none of its bytes. It is never synced.
 //!
 //! Memory: what the caller lets collect; for a merge a block of each run, so [`RUNS_MAX`] times
 //! [`run::BLOCK_BYTES`] and the longest keys. Time and bytes moved are in proportion to the
-//! entries, times the logarithm, to the base of [`RUNS_MAX`], of the number of runs.
+//! entries, times the logarithm, to the base of [`LEVEL_RUNS`], of the number of runs. While runs
+//! are merged the session is asked, every [`LOOK_EVERY`] entries, whether it goes on.
 
 mod collected;
 mod memory;
@@ -35,14 +37,49 @@ use crate::{Error, Result};
 
 /// Runs that are merged at once.
 const RUNS_MAX: usize = if cfg!(sim) { 4 } else { 384 };
+/// Runs of one level, so that those of two levels are merged at once.
+const LEVEL_RUNS: usize = RUNS_MAX / 2;
+/// Entries of a merge between questions whether the session goes on.
+const LOOK_EVERY: u64 = 1024;
+
+/// Says whether the session goes on: an error ends the sort.
+pub(crate) type GoOn<'g> = dyn Fn() -> Result<()> + 'g;
+
+/// Runs that were merged as often as each other, in a file of their own.
+#[derive(Default)]
+struct Level {
+    /// `None` as long as there is no run.
+    file: Option<Arc<dyn File>>,
+    /// How much of the file is written.
+    end: u64,
+    runs: Vec<Run>,
+}
+
+impl Level {
+    fn runs(&self) -> impl Iterator<Item = (&dyn File, &Run)> {
+        let file = self.file.as_deref();
+        self.runs.iter().filter_map(move |run| Some((file?, run)))
+    }
+
+    /// Appends a run of what `fill` gives, in ascending order.
+    fn append(&mut self, disk: &dyn Disk, fill: impl FnOnce(&mut Sink<'_>) -> Result<()>) -> Result<()> {
+        if self.file.is_none() {
+            self.file = Some(scratch(disk)?);
+        }
+        let Some(file) = &self.file else { return Ok(()) };
+        let mut writer = RunWriter::new(file, &mut self.end);
+        fill(&mut |key, prefix, value| writer.push(key, prefix, value))?;
+        self.runs.push(writer.finish()?);
+        Ok(())
+    }
+}
 
 /// See the module's description.
 pub(crate) struct Sorter {
     disk: Arc<dyn Disk>,
     collected: Collected,
-    runs: Vec<Run>,
-    /// Where the runs are, and how much of it they take.
-    file: Option<(Arc<dyn File>, u64)>,
+    /// The newest entries are in the runs of level 0.
+    levels: Vec<Level>,
     /// The key and the value of the entry that was there already.
     duplicate: Option<(Vec<u8>, Vec<u8>)>,
 }
@@ -51,7 +88,7 @@ impl Sorter {
     /// Nothing is on `disk` before the first spill.
     pub(crate) fn new(disk: &Arc<dyn Disk>) -> Sorter {
         let disk = Arc::clone(disk);
-        Sorter { disk, collected: Collected::default(), runs: Vec::new(), file: None, duplicate: None }
+        Sorter { disk, collected: Collected::default(), levels: Vec::new(), duplicate: None }
     }
 
     /// Takes an entry. The first `prefix` bytes of its key have to be unique, or all of it.
@@ -74,29 +111,29 @@ impl Sorter {
 
     /// True if there is no entry, neither in memory nor on the disk.
     pub(crate) fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.collected.len() == 0
+        self.runs() == 0 && self.collected.len() == 0
+    }
+
+    fn runs(&self) -> usize {
+        self.levels.iter().map(|level| level.runs.len()).sum()
     }
 
     /// Moves what is in memory to the disk, sorted.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`] if two of these entries are the same in what has to be unique;
-    /// [`Error::DiskFull`], [`Error::Io`].
-    pub(crate) fn spill(&mut self) -> Result<()> {
+    /// [`Error::DuplicateKey`] if two entries are the same in what has to be unique, as far as they
+    /// are compared; [`Error::DiskFull`], [`Error::Io`]; those of `go_on`.
+    pub(crate) fn spill(&mut self, go_on: &GoOn<'_>) -> Result<()> {
         if self.collected.len() == 0 {
             return Ok(());
         }
         self.sort()?;
-        if self.runs.len() >= RUNS_MAX {
-            self.merge_runs()?;
+        let full = self.levels.iter().take_while(|level| level.runs.len() >= LEVEL_RUNS).count();
+        (0..full).rev().try_for_each(|level| self.merge_level(level, go_on))?;
+        if self.levels.is_empty() {
+            self.levels.push(Level::default());
         }
-        if self.file.is_none() {
-            self.file = Some((scratch(&*self.disk)?, 0));
-        }
-        let Some((file, end)) = &mut self.file else { return Ok(()) };
-        let mut writer = RunWriter::new(file, end);
-        self.collected.for_each(&mut |key, prefix, value| writer.push(key, prefix, value))?;
-        self.runs.push(writer.finish()?);
+        self.levels[0].append(&*self.disk, |sink| self.collected.for_each(sink))?;
         self.collected = Collected::default();
         Ok(())
     }
@@ -106,18 +143,23 @@ impl Sorter {
     /// # Errors
     /// [`Error::DuplicateKey`] if two entries are the same in what has to be unique;
     /// [`Error::DamagedFile`] if the disk does not give back what was written;
-    /// [`Error::DiskFull`], [`Error::Io`]; those of `each`.
-    pub(crate) fn drain(&mut self, each: &mut Sink<'_>) -> Result<()> {
-        if self.runs.is_empty() {
+    /// [`Error::DiskFull`], [`Error::Io`]; those of `go_on` and of `each`.
+    pub(crate) fn drain(&mut self, go_on: &GoOn<'_>, each: &mut Sink<'_>) -> Result<()> {
+        if self.runs() == 0 {
             self.sort()?;
             self.collected.for_each(each)?;
             self.collected = Collected::default();
             return Ok(());
         }
-        self.spill()?;
-        let (runs, file) = (std::mem::take(&mut self.runs), self.file.take());
-        let Some((file, _)) = file else { return Ok(()) };
-        let mut merge = Merge::new(&*file, &runs)?;
+        self.spill(go_on)?;
+        for level in 0.. {
+            if self.runs() <= RUNS_MAX {
+                break;
+            }
+            self.merge_level(level, go_on)?;
+        }
+        let levels = std::mem::take(&mut self.levels);
+        let mut merge = Merge::new(levels.iter().rev().flat_map(Level::runs))?;
         let result = merge.run(each);
         self.duplicate = merge.into_duplicate();
         result
@@ -139,16 +181,26 @@ impl Sorter {
         if self.duplicate.is_some() { Err(Error::DuplicateKey) } else { Ok(()) }
     }
 
-    fn merge_runs(&mut self) -> Result<()> {
-        let Some((file, _)) = &self.file else { return Ok(()) };
-        let (merged, mut end) = (scratch(&*self.disk)?, 0);
-        let mut writer = RunWriter::new(&merged, &mut end);
-        let mut merge = Merge::new(&**file, &self.runs)?;
-        let result = merge.run(&mut |key, prefix, value| writer.push(key, prefix, value));
+    /// Merges the runs of a level into one of the next level.
+    fn merge_level(&mut self, level: usize, go_on: &GoOn<'_>) -> Result<()> {
+        if self.levels.len() == level + 1 {
+            self.levels.push(Level::default());
+        }
+        let (below, above) = self.levels.split_at_mut(level + 1);
+        let mut merge = Merge::new(below[level].runs())?;
+        let mut merged = 0u64;
+        let result = above[0].append(&*self.disk, |sink| {
+            merge.run(&mut |key, prefix, value| {
+                merged += 1;
+                if merged.is_multiple_of(LOOK_EVERY) {
+                    go_on()?;
+                }
+                sink(key, prefix, value)
+            })
+        });
         self.duplicate = merge.into_duplicate();
         result?;
-        self.runs = vec![writer.finish()?];
-        self.file = Some((merged, end));
+        below[level] = Level::default();
         Ok(())
     }
 }
@@ -172,7 +224,8 @@ fn scratch(disk: &dyn Disk) -> Result<Arc<dyn File>> {
 
 #[cfg(test)]
 mod tests {
-    use holdfast_io::MemoryDisk;
+    use holdfast_io::{MemoryDisk, MeteredDisk};
+    use holdfast_metrics::{Counter, Metrics};
     use holdfast_testkit::{Fault, FaultDisk, FaultOp, SplitMix64};
 
     use super::*;
@@ -196,7 +249,7 @@ mod tests {
 
     fn drained(sorter: &mut Sorter) -> Result<Vec<Entry>> {
         let mut out = Vec::new();
-        sorter.drain(&mut |key, prefix, value| {
+        sorter.drain(&|| Ok(()), &mut |key, prefix, value| {
             out.push((key.to_vec(), prefix, value.bytes().to_vec(), value.head()));
             Ok(())
         })?;
@@ -206,14 +259,16 @@ mod tests {
     #[test]
     fn entries_come_out_in_order_however_often_they_spill() {
         // More runs than are merged at once, too.
-        for (n, spill_after) in [(0, 1), (1, 1), (500, 1_000), (3_000, 100), (RUNS_MAX as u64 * 5 / 2, 1)] {
+        for (n, spill_after) in
+            [(0, 1), (1, 1), (500, 1_000), (3_000, 100), (RUNS_MAX as u64 * 5 / 2, 1), (RUNS_MAX as u64 * 20, 1)]
+        {
             let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
             let mut sorter = Sorter::new(&disk);
             let mut expected = entries(n, n);
             for entry in &expected {
                 push(&mut sorter, entry);
                 if sorter.collected() == spill_after {
-                    sorter.spill().unwrap();
+                    sorter.spill(&|| Ok(())).unwrap();
                 }
             }
             assert_eq!(disk.list().unwrap(), Vec::<String>::new(), "{n}");
@@ -235,7 +290,7 @@ mod tests {
                 for (n, k) in (0..100u8).chain([40]).enumerate() {
                     sorter.push(&[k, n as u8], 1, NewValue::from(&[n as u8][..]))?;
                     if sorter.collected() == spill_after {
-                        sorter.spill()?;
+                        sorter.spill(&|| Ok(()))?;
                     }
                 }
                 drained(sorter).map(drop)
@@ -256,7 +311,7 @@ mod tests {
                 for (n, k) in (0..100u8).chain([40]).enumerate() {
                     sorter.push(&[k.reverse_bits()], 1, NewValue::from(&[n as u8][..]))?;
                     if sorter.collected() == spill_after {
-                        sorter.spill()?;
+                        sorter.spill(&|| Ok(()))?;
                     }
                 }
                 drained(sorter).map(drop)
@@ -267,13 +322,51 @@ mod tests {
     }
 
     #[test]
+    fn an_entry_is_written_once_for_each_level() {
+        let metrics = Metrics::new();
+        let disk: Arc<dyn Disk> = Arc::new(MeteredDisk::new(Arc::new(MemoryDisk::new()), Arc::clone(&metrics)));
+        let mut sorter = Sorter::new(&disk);
+        let runs = RUNS_MAX as u64 * 20;
+        for n in 0..runs {
+            sorter.push(&(n * 7 % 7_919).to_be_bytes(), 8, NewValue::from(&[1; 20][..])).unwrap();
+            sorter.spill(&|| Ok(())).unwrap();
+        }
+        let written = metrics.snapshot().get(Counter::DataWritten);
+        assert!(written <= 3 * runs * 44, "{written} bytes for {runs} entries");
+        assert_eq!(drained(&mut sorter).unwrap().len() as u64, runs);
+    }
+
+    #[test]
+    fn a_session_that_gives_up_ends_a_merge_of_runs() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let mut sorter = Sorter::new(&disk);
+        let asked = std::cell::Cell::new(0);
+        let go_on = || {
+            asked.set(asked.get() + 1);
+            Err(Error::Interrupted)
+        };
+        let run = LOOK_EVERY / LEVEL_RUNS as u64 + 1;
+        let spilled = (0..=LEVEL_RUNS as u64).try_for_each(|no| {
+            for n in 0..run {
+                sorter.push(&(n * 1_000 + no).to_be_bytes(), 8, NewValue::from(&[1][..]))?;
+            }
+            sorter.spill(&go_on)
+        });
+        assert!(matches!(spilled, Err(Error::Interrupted)), "{spilled:?}");
+        assert_eq!(asked.get(), 1);
+        assert_eq!(disk.list().unwrap(), Vec::<String>::new());
+        // What was there is there still.
+        assert_eq!(drained(&mut sorter).unwrap().len() as u64, run * (LEVEL_RUNS as u64 + 1));
+    }
+
+    #[test]
     fn a_file_that_is_there_stays() {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let theirs = disk.open("sort.000000", OpenOptions::new(FileKind::Meta).create(Create::New)).unwrap();
         theirs.write_at(0, b"theirs").unwrap();
         let mut sorter = Sorter::new(&disk);
         push(&mut sorter, &(vec![1], 1, vec![2], 0));
-        sorter.spill().unwrap();
+        sorter.spill(&|| Ok(())).unwrap();
         assert_eq!(disk.list().unwrap(), ["sort.000000"]);
         assert_eq!(theirs.len().unwrap(), 6);
     }
@@ -287,7 +380,7 @@ mod tests {
             for n in 0..8_000u64 {
                 push(&mut sorter, &((n * 7 % 8_009).to_be_bytes().to_vec(), 8, vec![1; 100], 0));
                 if n % 2_667 == 2_666 {
-                    sorter.spill().unwrap();
+                    sorter.spill(&|| Ok(())).unwrap();
                 }
             }
             disk.schedule(Fault::nth(FaultOp::Read, nth));
@@ -302,8 +395,8 @@ mod tests {
         for large in [10, 20_000] {
             let mut sorter = Sorter::new(&disk);
             push(&mut sorter, &(vec![1], 1, vec![2; large], 0));
-            sorter.spill().unwrap();
-            let (file, end) = sorter.file.as_ref().unwrap();
+            sorter.spill(&|| Ok(())).unwrap();
+            let Level { file: Some(file), end, .. } = &sorter.levels[0] else { panic!("there is a run") };
             for at in [0, end / 2, end - 1] {
                 let mut byte = [0];
                 file.read_at(at, &mut byte).unwrap();

@@ -37,6 +37,12 @@ impl TableIndex {
         Loader { index: self, tree: self.tree().resume_bulk_load(tree, acc), acc, entries }
     }
 
+    /// Whether an entry with a key and a value of so many bytes has its value in a chain.
+    #[must_use]
+    pub fn needs_chain(&self, key_len: usize, value_len: usize) -> bool {
+        value_len > self.body_max(key_len)
+    }
+
     /// Makes the index empty, which was filled by a load that is given up: no other thread knows
     /// it.
     ///
@@ -82,8 +88,7 @@ impl TableIndex {
             return Err(Error::ValueTooLong { len: len as u64, max: limits::VALUE_LEN_MAX });
         }
         values::admit(self.tree().space(), value, acc)?;
-        let max = self.body_max(key.len());
-        let overflow = len > max;
+        let (max, overflow) = (self.body_max(key.len()), self.needs_chain(key.len(), len));
         let header = VersionHeader { deleted: false, overflow, txn: TxnId::NONE, roll: RollPtr::NONE };
         if overflow {
             Ok(header.encode(&values::write(self.tree().space(), self.id(), value, max, acc)?))
@@ -126,6 +131,15 @@ impl Loader<'_> {
     #[must_use]
     pub fn suspend(self) -> SuspendedLoader {
         SuspendedLoader { tree: self.tree.suspend(), entries: self.entries }
+    }
+
+    /// Gives the load up and frees the pages that it has written, which costs no read. The index
+    /// stays empty. No value may be in a chain.
+    ///
+    /// # Errors
+    /// As [`BulkLoader::abort`].
+    pub fn abort(self) -> Result<()> {
+        self.tree.abort()
     }
 
     /// Attaches everything; returns how many entries there are.

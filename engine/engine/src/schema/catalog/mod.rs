@@ -22,6 +22,7 @@ use crate::{Error, Result};
 pub(crate) const CATALOG: IndexId = IndexId(1);
 
 /// The open catalog.
+#[derive(Clone)]
 pub(crate) struct Catalog {
     pub index: Arc<TableIndex>,
 }
