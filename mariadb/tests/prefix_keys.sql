@@ -96,9 +96,13 @@ SELECT id FROM p FORCE INDEX (ka) ORDER BY b, id;
 SELECT 0 UNION SELECT id FROM p WHERE id IN (0, 10, 4);
 SELECT MAX(b) FROM p FORCE INDEX (kb) WHERE a >= 'c';
 DROP TABLE p;
--- Texts that are equal and begin otherwise: an index of the beginning leads to those alone that begin as what is looked for.
+-- Texts that compare otherwise than their beginnings do: an index of the beginning leads to those alone whose beginnings agree.
 CREATE TABLE g (id INT PRIMARY KEY, a VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_german2_ci, KEY k (a(1))) ENGINE=$ENGINE;
 INSERT INTO g VALUES (1, 'ss'), (2, _latin1 x'DF'), (3, 'b');
 SELECT id FROM g IGNORE INDEX (k) WHERE a IN (_latin1 x'DF', 'b', 'd') ORDER BY id;
 SELECT id FROM g FORCE INDEX (k) WHERE a IN (_latin1 x'DF', 'b', 'd') ORDER BY id;
 SELECT id FROM g FORCE INDEX (k) WHERE a = 'ss' ORDER BY id;
+CREATE TABLE z (id INT PRIMARY KEY, a VARCHAR(20) CHARACTER SET latin2 COLLATE latin2_czech_cs, KEY k (a(1))) ENGINE=$ENGINE;
+INSERT INTO z VALUES (1, '-1'), (2, 'ab'), (3, 'ch'), (4, 'z');
+SELECT id FROM z IGNORE INDEX (k) WHERE a > 'ab' ORDER BY id;
+SELECT id FROM z FORCE INDEX (k) WHERE a > 'ab' ORDER BY id;

@@ -17,7 +17,7 @@ pub fn of_tables(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2
 }
 
 /// Rows that only one engine looks for by an index of the beginning of a text, in a collation in
-/// which texts can be equal whose beginnings are not: the index does not lead to those.
+/// which the beginnings of texts compare otherwise than they: the index does not lead to those.
 fn of_beginnings(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
     if !ours.is_success() || !theirs.is_success() || ours.outcome == theirs.outcome {
         return None;
@@ -32,9 +32,12 @@ fn of_beginnings(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2
         (Outcome::Done(ours, _), Outcome::Done(theirs, _)) => !used[usize::from(theirs < ours)].is_empty(),
         _ => false,
     };
-    let reason = "an index of the beginning of a text does not lead to an equal one that begins otherwise";
+    let reason = "an index of the beginning of a text does not lead to one whose beginning compares otherwise";
     (missed || used[0] != used[1]).then_some(Known { reason, parts: true })
 }
+
+/// In the names of collations that ignore some characters at first, as `-` in `-1`.
+const IGNORES: &str = "czech_cs";
 
 /// The indexes in a row of EXPLAIN.
 fn keys_of(row: &[String]) -> Vec<String> {
@@ -46,7 +49,7 @@ fn keys_of_beginnings(sql: &str, side: &mut Side) -> Vec<String> {
     let keys = format!(
         "SELECT DISTINCT s.table_name, s.index_name FROM information_schema.statistics s \
          JOIN information_schema.columns c USING (table_schema, table_name, column_name) \
-         WHERE table_schema = '{}' AND s.sub_part IS NOT NULL AND c.collation_name REGEXP '{}' ORDER BY 2",
+         WHERE table_schema = '{}' AND s.sub_part IS NOT NULL AND c.collation_name REGEXP '{}|{IGNORES}' ORDER BY 2",
         schema(side.engine),
         WITH_EXPANSIONS.join("|")
     );
