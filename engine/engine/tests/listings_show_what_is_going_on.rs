@@ -224,3 +224,17 @@ fn requests_to_the_disk_are_counted() {
     assert!(pages > 0 && after[0] > before[0] && after[2] > before[2], "{before:?} {after:?}");
     assert!(after[1] - before[1] >= pages * count("page_size"), "{before:?} {after:?}");
 }
+
+/// What is called with a row may ask for listings: the one with the rates of the cache once kept
+/// its lock meanwhile.
+#[test]
+fn a_listing_may_be_asked_for_within_a_listing() {
+    let db = Database::in_memory().unwrap();
+    for outer in Listing::ALL {
+        db.list(*outer, &mut |_| {
+            Listing::ALL.iter().for_each(|inner| db.list(*inner, &mut |_| true));
+            assert!(db.status_text().contains("END OF") && db.latest_deadlock().is_none());
+            false
+        });
+    }
+}

@@ -4,6 +4,7 @@ use holdfast_base::time::Instant;
 use holdfast_metrics::Snapshot;
 
 /// What the previous call saw, for the rates.
+#[derive(Clone)]
 pub(crate) struct Previous {
     at: Instant,
     snapshot: Snapshot,

@@ -161,7 +161,8 @@ pub(super) fn pages_of_indexes(instance: &Instance, each: &mut EachRow<'_>) {
 
 pub(super) fn stats(instance: &Instance, each: &mut EachRow<'_>) {
     let now = Previous::new(instance.publish_metrics());
-    let mut previous = instance.pool_stats_since.lock();
+    // Released before `each` is called, which may ask for this listing, too.
+    let previous = std::mem::replace(&mut *instance.pool_stats_since.lock(), now.clone());
     let (delta, seconds) = now.since(&previous);
     let total = now.snapshot();
     let gauge = |gauge| Cell::Unsigned(total.gauge(gauge));
@@ -196,5 +197,4 @@ pub(super) fn stats(instance: &Instance, each: &mut EachRow<'_>) {
         rate(Counter::ReadAhead),
         rate(Counter::ReadAheadEvicted),
     ]);
-    *previous = now;
 }
