@@ -306,12 +306,10 @@ impl TxnSystem {
 
     /// Waits until the log is as durable as asked for.
     pub(crate) fn wait_durable(&self, lsn: Lsn, durability: FlushAtCommit) -> Result<()> {
-        match durability {
-            FlushAtCommit::Sync if holdfast_base::planted!("commit-not-awaited") => Ok(()),
-            FlushAtCommit::Sync => self.store.wal().flush_to(lsn),
-            FlushAtCommit::Write => self.store.wal().write_to(lsn),
-            FlushAtCommit::Lazy => Ok(()),
+        if durability == FlushAtCommit::Sync && holdfast_base::planted!("commit-not-awaited") {
+            return Ok(());
         }
+        self.store.wal().commit_to(lsn, durability)
     }
 
     /// Interrupts the lock wait of a transaction, now or the next one of its statement.

@@ -30,8 +30,6 @@ pub struct WalConfig {
     /// The bytes of the log buffer. They are rounded up to a power of two, to at least 64 KiB and
     /// 16 pages, and are at most 256 MiB.
     pub buffer_bytes: usize,
-    /// What commits wait for.
-    pub flush: FlushAtCommit,
     /// The page size of the database. It is recorded in the segment headers, and a log of another
     /// page size is refused.
     pub page_size: u32,
@@ -44,7 +42,6 @@ impl Default for WalConfig {
         WalConfig {
             capacity_bytes: 96 << 20,
             buffer_bytes: 8 << 20,
-            flush: FlushAtCommit::Sync,
             page_size: limits::PAGE_SIZE_DEFAULT as u32,
             throttle_max: Duration::from_millis(10),
         }

@@ -1,8 +1,18 @@
-//! Syncs the log about once a second for the commits that do not wait for it
-//! ([`crate::FlushAtCommit::Lazy`] and [`crate::FlushAtCommit::Write`]). The thread does not run
-//! while commits sync themselves. This is the only timer of the crate, and no thread waits for it.
+//! Flushes the log within about a second of a commit that does not wait for that
+//! ([`crate::FlushAtCommit::Lazy`] and [`crate::FlushAtCommit::Write`]). This is the only timer of
+//! the crate, and no thread waits for it.
+//!
+//! 1. A commit *requests* a flush after its append. The first request starts the thread.
+//! 2. The thread waits for a request, then for [`PERIOD`], lowers the mark of the request, and
+//!    flushes all that has been appended by then. Without requests it sleeps.
+//! 3. A commit that finds the mark raised does nothing.
+//!
+//! Invariant *a requested flush has the commit*: a commit appends and then reads the mark; the
+//! thread lowers the mark and then reads the end of the log; both with a fence in between. So a
+//! commit that finds the mark raised is flushed by what follows, or raises it again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 use holdfast_base::blocking::{Condvar, Mutex};
@@ -10,10 +20,28 @@ use holdfast_base::thread::{self, JoinHandle};
 
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// How a flush has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flushed {
+    Done,
+    /// It has to be tried again in the next period.
+    Again,
+    /// There is no log any more.
+    Gone,
+}
+
+#[derive(Default)]
+struct State {
+    requested: bool,
+    stop: bool,
+}
+
 #[derive(Default)]
 struct Shared {
-    stop: Mutex<bool>,
-    stopped: Condvar,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The mark of a request: spares commits the mutex.
+    requested: AtomicBool,
 }
 
 /// The thread, if it runs.
@@ -27,22 +55,31 @@ impl Flusher {
         Flusher { shared: Arc::default(), thread: Mutex::new(None) }
     }
 
-    /// Starts the thread unless it runs, or has been stopped. It calls `flush` once in a period
-    /// until that returns false. Returns false if the system cannot start a thread.
-    pub fn start(&self, flush: impl Fn() -> bool + Send + 'static) -> bool {
+    /// True if what the caller has appended will be flushed without a request.
+    #[inline]
+    pub fn is_requested(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.shared.requested.load(Ordering::Relaxed)
+    }
+
+    /// Requests a flush of what the caller has appended. Starts the thread, which calls `flush`,
+    /// unless it runs, or has been stopped. Returns false if the system cannot start it.
+    pub fn request(&self, flush: impl Fn() -> Flushed + Send + 'static) -> bool {
         let mut thread = self.thread.lock();
-        if thread.is_some() || *self.shared.stop.lock() {
-            return true;
+        if thread.is_none() && !self.shared.state.lock().stop {
+            let shared = self.shared.clone();
+            let Ok(started) = thread::spawn("holdfast-log", move || run(&shared, &flush)) else { return false };
+            *thread = Some(started);
         }
-        let shared = self.shared.clone();
-        *thread = thread::spawn("holdfast-log", move || run(&shared, &flush)).ok();
-        thread.is_some()
+        drop(thread);
+        self.shared.request();
+        true
     }
 
     /// Ends the thread. It is not started again.
     pub fn stop(&self) {
-        *self.shared.stop.lock() = true;
-        self.shared.stopped.notify_all();
+        self.shared.state.lock().stop = true;
+        self.shared.changed.notify_all();
         let thread = self.thread.lock().take();
         if let Some(handle) = thread {
             // The last owner of a log may be its flusher, which cannot join itself.
@@ -54,19 +91,36 @@ impl Flusher {
     }
 }
 
-fn run(shared: &Shared, flush: &impl Fn() -> bool) {
-    loop {
-        {
-            let mut stop = shared.stop.lock();
-            if !*stop {
-                shared.stopped.wait_for(&mut stop, PERIOD);
-            }
-            if *stop {
-                return;
-            }
+impl Shared {
+    fn request(&self) {
+        if !self.requested.swap(true, Ordering::SeqCst) {
+            self.state.lock().requested = true;
+            self.changed.notify_all();
         }
-        if !flush() {
-            return;
+    }
+
+    /// Waits until a flush is due, a period after its request. False if the thread is to end.
+    fn wait(&self) -> bool {
+        let mut state = self.state.lock();
+        while !state.requested && !state.stop {
+            self.changed.wait(&mut state);
+        }
+        if !state.stop {
+            self.changed.wait_for(&mut state, PERIOD);
+        }
+        state.requested = false;
+        !state.stop
+    }
+}
+
+fn run(shared: &Shared, flush: &impl Fn() -> Flushed) {
+    while shared.wait() {
+        shared.requested.swap(false, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        match flush() {
+            Flushed::Done => {}
+            Flushed::Again => shared.request(),
+            Flushed::Gone => return,
         }
     }
 }

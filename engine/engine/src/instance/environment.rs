@@ -45,7 +45,6 @@ impl Environment {
         WalConfig {
             capacity_bytes: self.settings.log_capacity_bytes,
             buffer_bytes: self.settings.log_buffer_bytes as usize,
-            flush: self.settings.flush_at_commit,
             page_size: page_size as u32,
             ..WalConfig::default()
         }

@@ -45,7 +45,7 @@ use crate::ring::Ring;
 use crate::segments::SegmentSet;
 use crate::slots::WriterSlots;
 use crate::space::SpaceGate;
-use crate::{FlushAtCommit, Poison, WalConfig};
+use crate::{Poison, WalConfig};
 use growth::Growth;
 use writer::{WRITE_BYTES, Writer};
 
@@ -81,7 +81,6 @@ pub struct Wal {
     commit: GroupCommit,
     writes: GroupCommit,
     phase: AtomicU8,
-    mode: AtomicU8,
     /// The end of the log at which the next growth hook is due.
     growth_due: AtomicU64,
     checkpoint_lsn: AtomicU64,
@@ -165,7 +164,6 @@ impl Wal {
             commit: GroupCommit::new(lsn),
             writes: GroupCommit::new(lsn),
             phase: AtomicU8::new(Phase::Recovering as u8),
-            mode: AtomicU8::new(config.flush as u8),
             growth_due: AtomicU64::new(u64::MAX),
             checkpoint_lsn: AtomicU64::new(lsn),
             found_end: AtomicU64::new(lsn),
@@ -215,11 +213,10 @@ impl Wal {
     }
 
     /// Ends recovery. The next group starts at `lsn`.
-    pub(crate) fn start_appending(self: &Arc<Self>, lsn: u64) {
+    pub(crate) fn start_appending(&self, lsn: u64) {
         *self.writer.lock() = Writer::at(lsn);
         self.recovered_to(lsn);
         self.phase.store(Phase::Open as u8, Ordering::Release);
-        self.run_flusher(self.flush_at_commit());
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -258,36 +255,6 @@ impl Wal {
     #[must_use]
     pub const fn group_bytes(payload: usize) -> u64 {
         group_len(payload)
-    }
-
-    /// What commits wait for now.
-    #[must_use]
-    pub fn flush_at_commit(&self) -> FlushAtCommit {
-        match self.mode.load(Ordering::Relaxed) {
-            0 => FlushAtCommit::Lazy,
-            2 => FlushAtCommit::Write,
-            _ => FlushAtCommit::Sync,
-        }
-    }
-
-    /// Changes what commits wait for, from now on.
-    pub fn set_flush_at_commit(self: &Arc<Self>, mode: FlushAtCommit) {
-        self.mode.store(mode as u8, Ordering::Relaxed);
-        if self.phase.load(Ordering::Acquire) == Phase::Open as u8 {
-            self.run_flusher(mode);
-        }
-    }
-
-    fn run_flusher(self: &Arc<Self>, mode: FlushAtCommit) {
-        if mode != FlushAtCommit::Sync {
-            let wal = Arc::downgrade(self);
-            // A failed sync has poisoned the log. A full disk is tried again in the next period.
-            let flush = move || wal.upgrade().map(|wal| wal.flush_to(wal.next_lsn())).is_some();
-            if !self.flusher.start(flush) {
-                // Commits sync themselves.
-                self.set_flush_at_commit(FlushAtCommit::Sync);
-            }
-        }
     }
 
     /// Publishes a lower bound of the LSN at which the caller's next group will start.

@@ -9,6 +9,7 @@ use holdfast_base::{Error, Lsn, Result, checksum_append, latches};
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
 use super::writer::{FILE_PAGE, WRITE_BYTES, Writer};
+use crate::flusher::Flushed;
 use crate::format::{GroupHeader, group_len};
 use crate::segments::{Segment, no_segment};
 use crate::{FlushAtCommit, Wal};
@@ -238,16 +239,32 @@ impl Wal {
         self.writes.join(lsn.0, |target| self.write_through(target), || self.poison.check())
     }
 
-    /// Waits as the configured [`FlushAtCommit`] demands, for a commit whose group ends at `lsn`.
+    /// Waits as `durability` demands, for a commit whose group ends at `lsn`. What is not durable
+    /// then is flushed within about a second.
     ///
     /// # Errors
     /// As [`Wal::flush_to`].
-    pub fn commit_to(&self, lsn: Lsn) -> Result<()> {
-        match self.flush_at_commit() {
-            FlushAtCommit::Sync => self.flush_to(lsn),
-            FlushAtCommit::Write => self.write_to(lsn),
-            FlushAtCommit::Lazy => self.poison.check(),
+    pub fn commit_to(self: &Arc<Self>, lsn: Lsn, durability: FlushAtCommit) -> Result<()> {
+        match durability {
+            FlushAtCommit::Sync => return self.flush_to(lsn),
+            FlushAtCommit::Write => self.write_to(lsn)?,
+            FlushAtCommit::Lazy => self.poison.check()?,
         }
+        if self.flusher.is_requested() || self.request_flush() { Ok(()) } else { self.flush_to(lsn) }
+    }
+
+    /// Has the log flushed in a while. False if there is no thread to do it.
+    #[cold]
+    fn request_flush(self: &Arc<Self>) -> bool {
+        let wal = Arc::downgrade(self);
+        self.flusher.request(move || {
+            let Some(wal) = wal.upgrade() else { return Flushed::Gone };
+            match wal.flush_to(wal.next_lsn()) {
+                // A failed sync has poisoned the log. A full disk may have room again.
+                Err(_) if wal.check_poisoned().is_ok() => Flushed::Again,
+                _ => Flushed::Done,
+            }
+        })
     }
 
     fn check_given_out(&self, lsn: Lsn) -> Result<()> {
