@@ -36,6 +36,11 @@
 //! This also holds for the ticket of a thread that found no room: its drop calls the waiter that
 //! the ticket kept from going on. Waiters promise nothing that they may have to give back.
 //!
+//! Closing: a thread that closes the log, so that [`Log::check`] fails, then waits for the tickets
+//! that are out ([`SpaceGate::wait_for_tickets`]). It is called as a waiter is, by the same
+//! invariant. A thread that takes a ticket asks [`Log::check`] once more after its bytes are
+//! counted: either the count has them, or the thread sees that the log is closed.
+//!
 //! Failure: when the checkpoint cannot be moved, the waiters fail with that error
 //! ([`SpaceGate::fail`]) instead of waiting for a disk that may stay broken. The next thread that
 //! has to wait makes the checkpointer try again. A waiter reads the number of failures when it
@@ -147,6 +152,8 @@ struct Queues {
     users: VecDeque<Arc<Waiter<u64>>>,
     /// The waiters of rollback and purge.
     system: VecDeque<Arc<Waiter<u64>>>,
+    /// The thread that waits until no ticket is out.
+    closer: Option<Arc<Waiter<u64>>>,
     /// How many attempts to move the checkpoint failed, and why the last one did.
     failures: u64,
     failure: Option<Error>,
@@ -158,13 +165,13 @@ impl Queues {
     }
 
     fn call_first(&self) {
-        for queue in [&self.system, &self.users] {
-            queue.front().inspect(|first| first.wake(Wake::Called));
-        }
+        let firsts = [self.system.front(), self.users.front(), self.closer.as_ref()];
+        firsts.into_iter().flatten().for_each(|first| first.wake(Wake::Called));
     }
 
     fn call_all(&self) {
-        self.system.iter().chain(&self.users).for_each(|waiter| waiter.wake(Wake::Called));
+        let waiters = self.system.iter().chain(&self.users).chain(&self.closer);
+        waiters.for_each(|waiter| waiter.wake(Wake::Called));
     }
 }
 
@@ -412,6 +419,20 @@ impl SpaceGate {
         // The waiter may have been the first, and called.
         queues.call_first();
         Err(error)
+    }
+
+    /// Waits until every ticket has been given back. To be called by one thread, which has none,
+    /// after it has closed the log.
+    pub fn wait_for_tickets(&self) {
+        let closer = Waiter::new(0);
+        self.queues.lock().closer = Some(closer.clone());
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        // Read-modify-writes, not loads: the invariant *no call is lost* needs them.
+        while self.outstanding.fetch_add(0, Ordering::AcqRel) + self.allowances.crowd() > 0 {
+            closer.sleep();
+        }
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+        self.queues.lock().closer = None;
     }
 
     /// Calls the first waiters. To be called after room was made by other means than a ticket.

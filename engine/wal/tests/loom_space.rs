@@ -204,6 +204,29 @@ fn closing_sends_everybody_home() {
     });
 }
 
+/// A thread that closes the log waits for the tickets that are out, and none is used behind its
+/// back.
+#[test]
+fn no_ticket_is_used_once_a_closer_has_waited() {
+    explore(|log| {
+        let (other, over) = (log.clone(), Arc::new(AtomicBool::new(false)));
+        let is_over = over.clone();
+        let taker = thread::spawn(move || {
+            let Ok(ticket) = other.reserve(4096) else { return };
+            if other.check(0, SpaceClass::User).is_ok() {
+                assert!(!is_over.load(Ordering::Acquire));
+            }
+            other.give_back(ticket);
+        });
+        log.closed.swap(true, Ordering::AcqRel);
+        log.gate.call_all();
+        log.gate.wait_for_tickets();
+        over.store(true, Ordering::Release);
+        taker.join().unwrap();
+        assert_eq!(log.gate.promised(), 0);
+    });
+}
+
 #[test]
 fn who_fails_does_not_hold_up_who_comes_after() {
     explore(|log| {

@@ -149,6 +149,26 @@ fn closing_ends_the_wait() {
 }
 
 #[test]
+fn what_was_promised_is_appended_before_the_log_closes() {
+    let wal = fresh();
+    let ticket = wal.reserve(1_056, SpaceClass::User).unwrap();
+    thread::scope(|s| {
+        let closer = s.spawn(|| {
+            wal.end_promises();
+            wal.close().unwrap();
+        });
+        while !matches!(wal.try_reserve(32, SpaceClass::User), Err(Error::Closed(_))) {
+            thread::yield_now();
+        }
+        wal.append(&payload(7, 1_000)).unwrap();
+        drop(ticket);
+        closer.join().unwrap();
+    });
+    assert_eq!(wal.durable_lsn(), wal.next_lsn());
+    assert!(matches!(wal.append(b"late"), Err(Error::Closed(_))));
+}
+
+#[test]
 fn the_throttle_grows_behind_the_age_of_a_steady_load() {
     let wal = fresh();
     let max = WalConfig::default().throttle_max;

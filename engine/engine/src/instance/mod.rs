@@ -242,6 +242,8 @@ impl Instance {
         self.closed.store(true, Ordering::Release);
         self.freeing.close();
         self.txns.shutdown();
+        // Statements under way on other threads end at their next change.
+        self.wal().end_promises();
         let clean = self.stop_cleanly();
         self.pool().shutdown();
         let closed = self.wal().close();

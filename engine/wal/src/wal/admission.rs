@@ -31,7 +31,8 @@ impl Wal {
         }
         self.metrics.inc(Counter::LogSpaceWaits);
         let _timer = self.metrics.wait(WaitClass::LogSpace);
-        self.gate.wait(bytes, class, self)
+        let ticket = self.gate.wait(bytes, class, self)?;
+        self.check_open().map(|()| ticket)
     }
 
     /// As [`Wal::reserve`], but `None` instead of waiting.
@@ -39,14 +40,15 @@ impl Wal {
     /// # Errors
     /// As [`Wal::reserve`].
     pub fn try_reserve(&self, bytes: u64, class: SpaceClass) -> Result<Option<SpaceTicket<'_>>> {
-        self.check_appendable()?;
+        self.check_open()?;
+        // The phase is asked for again once the bytes are counted: see `wait_for_tickets`.
         if let Some(ticket) = self.gate.try_take_of_plenty(bytes, class, self) {
-            return Ok(Some(ticket));
+            return self.check_open().map(|()| Some(ticket));
         }
         self.check(bytes, class)?;
         loop {
             match self.gate.try_take(bytes, class, self) {
-                Ok(ticket) => return Ok(Some(ticket)),
+                Ok(ticket) => return self.check_open().map(|()| Some(ticket)),
                 Err(Refusal::Wait) => return Ok(None),
                 Err(Refusal::Prepare(lsn)) => self.segments.prepare_to(lsn)?,
             }
@@ -127,7 +129,7 @@ impl Log for Wal {
     }
 
     fn check(&self, bytes: u64, class: SpaceClass) -> Result<()> {
-        self.check_appendable()?;
+        self.check_open()?;
         let max = self.gate.limit(class);
         if bytes > max {
             let what = format!("{bytes} bytes of log at once exceed the {max} bytes possible; raise the log capacity");

@@ -60,6 +60,8 @@ enum Phase {
     /// Recovery reads it; nothing can be appended.
     Recovering,
     Open,
+    /// What was promised can be appended; nothing is promised any more.
+    Closing,
     Closed,
 }
 
@@ -327,7 +329,7 @@ impl Wal {
     /// then nothing has changed. Any error of the disk while files that are no longer needed are
     /// removed; the capacity is changed all the same.
     pub fn set_capacity(&self, bytes: u64) -> Result<()> {
-        self.check_appendable()?;
+        self.check_open()?;
         let geometry = self.sizes.of_capacity(&self.config, bytes)?;
         let removed = self.segments.resize(&geometry);
         self.metrics.set(Gauge::CheckpointMaxAge, geometry.user_limit);
@@ -432,21 +434,39 @@ impl Wal {
         &self.poison
     }
 
+    /// Succeeds if log space may be promised.
+    #[inline]
+    fn check_open(&self) -> Result<()> {
+        self.poison.check()?;
+        if self.phase.load(Ordering::Acquire) == Phase::Open as u8 { Ok(()) } else { self.refuse() }
+    }
+
+    /// Succeeds if what was promised may be appended.
     #[inline]
     fn check_appendable(&self) -> Result<()> {
         self.poison.check()?;
-        if self.phase.load(Ordering::Acquire) == Phase::Open as u8 {
-            return Ok(());
-        }
-        self.refuse()
+        let phase = self.phase.load(Ordering::Acquire);
+        if phase == Phase::Open as u8 || phase == Phase::Closing as u8 { Ok(()) } else { self.refuse() }
     }
 
     #[cold]
     fn refuse(&self) -> Result<()> {
-        if self.phase.load(Ordering::Acquire) == Phase::Closed as u8 {
-            return Err(Error::Closed("the log"));
+        if self.phase.load(Ordering::Acquire) == Phase::Recovering as u8 {
+            return Err(Error::invalid("nothing can be appended to the log before recovery has finished"));
         }
-        Err(Error::invalid("nothing can be appended to the log before recovery has finished"))
+        Err(Error::Closed("the log"))
+    }
+
+    /// Refuses further tickets, and waits until those that are out have been given back, with
+    /// everything appended that they were taken for. To be called before [`Wal::close`] by a caller
+    /// that has no ticket, where other threads may still use the log: a mini-transaction that was
+    /// refused its group after it had changed pages would poison the database.
+    pub fn end_promises(&self) {
+        let (open, closing) = (Phase::Open as u8, Phase::Closing as u8);
+        if self.phase.compare_exchange(open, closing, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            self.gate.call_all();
+            self.gate.wait_for_tickets();
+        }
     }
 
     /// Makes the log durable, records its end in the checkpoint file, and stops the background
@@ -459,7 +479,7 @@ impl Wal {
         let was = self.phase.swap(Phase::Closed as u8, Ordering::AcqRel);
         self.flusher.stop();
         self.gate.call_all();
-        if was != Phase::Open as u8 {
+        if was != Phase::Open as u8 && was != Phase::Closing as u8 {
             return Ok(());
         }
         self.flush_to(self.next_lsn())?;
