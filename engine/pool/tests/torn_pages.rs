@@ -155,6 +155,56 @@ fn the_very_image_of_a_damaged_page_repairs_it() {
     assert_eq!(value(&home(&bed, 3)), 200);
 }
 
+/// On a disk that may fail: 20 pages, all written and behind the checkpoint.
+fn checkpointed() -> (Bed, FaultDisk) {
+    let faults = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let bed = Bed::on(Arc::new(faults.clone()), |c| c, 64);
+    bed.create_many(20);
+    assert_eq!(bed.pool.checkpoint().unwrap(), bed.wal.next_lsn());
+    (bed, faults)
+}
+
+/// A bad sector below a page that redo does not ask for kept the whole database shut.
+#[test]
+fn a_page_that_cannot_be_read_is_left_to_its_readers() {
+    let (bed, faults) = checkpointed();
+    faults.schedule(Fault::nth(FaultOp::Read, 1).on("t16.hf").sticky());
+    assert_eq!(restore(&bed), [0; 0]);
+    let unreadable = |_| Err(bed.space.file().read_at(0, &mut [0]).unwrap_err());
+    let report = restore_torn_pages(&*bed.disk, PAGE, log(&bed), &mut { unreadable }).unwrap();
+    assert!(report.restored.is_empty());
+}
+
+#[test]
+fn a_page_that_cannot_be_read_is_replaced_by_its_image_beyond_the_checkpoint() {
+    let (bed, faults) = checkpointed();
+    bed.update(3, 77).unwrap();
+    bed.pool.flush_all().unwrap();
+    tear(&bed, 3);
+    faults.schedule(Fault::nth(FaultOp::Read, 4).on("t16.hf"));
+    assert_eq!(restore(&bed), [3]);
+    assert_eq!((faults.fired(), value(&home(&bed, 3))), (1, 77));
+}
+
+/// So did one in the double-write file, of which nothing is needed after a clean close.
+#[test]
+fn an_image_that_cannot_be_read_matters_if_there_is_something_to_redo() {
+    let (bed, faults) = checkpointed();
+    let unreadable = || {
+        faults.clear();
+        faults.schedule(Fault::nth(FaultOp::Read, 1).on("doublewrite"));
+        faults.schedule(Fault::nth(FaultOp::Read, 5).on("doublewrite"));
+        restore_torn_pages(&*bed.disk, PAGE, log(&bed), &mut |_| Ok(Some(bed.space.file().clone())))
+    };
+    assert_eq!(unreadable().unwrap().images, 19);
+    bed.update(3, 77).unwrap();
+    assert!(matches!(unreadable(), Err(holdfast_base::Error::Io { .. })));
+    faults.clear();
+    bed.pool.flush_all().unwrap();
+    bed.pool.checkpoint().unwrap();
+    assert!(unreadable().is_ok());
+}
+
 #[test]
 fn without_it_pages_are_written_once() {
     let adjust = |mut c: holdfast_pool::PoolConfig| {

@@ -261,10 +261,13 @@ impl RawDatabase {
     /// Closes the database; see [`Database::close`].
     ///
     /// # Errors
-    /// As [`Database::close`].
+    /// As [`Database::close`]; why the numbers of a table could not be saved, which go on after a
+    /// gap then, as after a crash. The database is closed all the same.
     pub fn close(self) -> Result<()> {
         let instance = &self.database.instance;
-        let saved = self.marks.into_inner().into_values().try_for_each(|marks| marks.save_exactly(instance));
+        // Of each table, whether or not those of another one can be saved.
+        let marks = self.marks.into_inner().into_values();
+        let saved = marks.map(|marks| marks.save_exactly(instance)).fold(Ok(()), Result::and);
         // Also after an error: tables that are open would keep the directory.
         let closed = self.database.close();
         saved.and(closed)

@@ -126,31 +126,32 @@ pub(crate) fn unreadable(table: &str) -> String {
 }
 
 /// Removes the files of tables that the catalog does not know: a creation or a drop was cut short.
-/// One that is not known to be such a leftover stays; the names of those.
+/// One that is not known to be such a leftover stays, and so does one that cannot be read or
+/// removed, until the next open; the names of those.
 fn remove_orphans(
     environment: &Environment,
     files: &mut Files,
     records: &[(String, TableRecord)],
     next: NextIds,
 ) -> Result<Vec<String>> {
-    let (mut removed, mut strangers) = (false, Vec::new());
+    let (mut removed, mut strangers) = (Vec::new(), Vec::new());
     for name in environment.disk.list()? {
         let Some(id) = space_of(&name) else { continue };
         if records.iter().any(|(_, record)| record.space == id) {
             continue;
         }
-        if !is_leftover(environment, files, next, id, &name)? {
-            strangers.push(name);
-            continue;
+        match is_leftover(environment, files, next, id, &name) {
+            Ok(true) if environment.disk.remove(&name).is_ok() => removed.push(id),
+            _ => strangers.push(name),
         }
+    }
+    if !removed.is_empty() {
+        environment.disk.sync_dir()?;
+    }
+    for id in removed {
         if let Some(Ok(space)) = files.opened.remove(&id) {
             space.close(true)?;
         }
-        environment.disk.remove(&name)?;
-        removed = true;
-    }
-    if removed {
-        environment.disk.sync_dir()?;
     }
     Ok(strangers)
 }

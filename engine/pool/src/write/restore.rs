@@ -20,6 +20,12 @@
 //! A page is written after its log. So an image that is newer than the end of the log proves that
 //! the log had more: it is damage, not a write that was cut off.
 //!
+//! What the device does not return does not keep the database shut, unless redo needs it. A page at
+//! home that cannot be read is one that is damaged: an image beyond the checkpoint replaces it, and
+//! otherwise it is left to its readers, with its file. A slot that cannot be read is passed over if
+//! the log has nothing for redo, so that no page can be torn. Else it may hold the only good copy
+//! of a page, and the device may return it the next time: that is an error.
+//!
 //! The time that this takes is bounded: the file is read once, from its beginning to its end; of
 //! the pages whose images lie beyond the checkpoint, which redo is about to read anyway, each is
 //! looked at, and of the others those of the newest [`RECENT`] images.
@@ -43,6 +49,15 @@ struct Found {
     id: PageId,
     lsn: Lsn,
     offset: u64,
+}
+
+/// A page as its file has it.
+#[derive(PartialEq, Eq)]
+enum Home {
+    Sound,
+    Damaged,
+    /// The device does not return it.
+    Unreadable,
 }
 
 /// Whether the damaged page `home` says that it was `image`.
@@ -72,7 +87,7 @@ pub struct RestoreReport {
 ///
 /// # Errors
 /// [`Error::DamagedFile`] if an image is newer than the end of the log, before anything is changed;
-/// those of the reads and writes.
+/// those of the writes, and of reads that redo depends on.
 pub fn restore_torn_pages(
     disk: &dyn Disk,
     page_size: usize,
@@ -84,7 +99,7 @@ pub fn restore_torn_pages(
         return Ok(report);
     }
     let file = disk.open(NAME, OpenOptions::new(FileKind::Data))?;
-    let (images, newest) = find_images(&*file, page_size)?;
+    let (images, newest) = find_images(&*file, page_size, log.is_empty())?;
     report.images = images;
     if let Some(newest) = newest.values().map(|image| image.lsn).max().filter(|lsn| *lsn > log.end) {
         let what = format!("it ends at LSN {}, and a page was written at LSN {}: its end is lost", log.end.0, newest.0);
@@ -94,16 +109,26 @@ pub fn restore_torn_pages(
     let mut image = AlignedBuf::zeroed(page_size);
     let mut home = AlignedBuf::zeroed(page_size);
     for found in worth_a_look(newest, checkpoint).chunk_by(|a, b| a.id.space == b.id.space) {
-        let Some(target) = resolve(found[0].id.space)? else { continue };
+        let target = match resolve(found[0].id.space) {
+            Ok(Some(target)) => target,
+            Ok(None) => continue,
+            // Redo asks for none of its pages.
+            Err(_) if found.iter().all(|image| image.lsn <= checkpoint) => continue,
+            Err(error) => return Err(error),
+        };
         let mut written = false;
         for &Found { id, lsn, offset } in found {
             let at = u64::from(id.no.0) * page_size as u64;
-            let page = if is_sound(&*target, at, id, &mut home)? {
+            let state = read_home(&*target, at, id, &mut home);
+            let page = if state == Home::Sound {
                 if lsn <= checkpoint {
                     continue;
                 }
                 &home
             } else {
+                if lsn <= checkpoint && state == Home::Unreadable {
+                    continue;
+                }
                 file.read_at(offset, &mut image)?;
                 if lsn <= checkpoint && !was_image(&home, &image) {
                     report.stale.push(id);
@@ -122,28 +147,37 @@ pub fn restore_torn_pages(
     Ok(report)
 }
 
-/// Reads the page at `at` into `page`; whether it is what was written there.
-fn is_sound(file: &dyn File, at: u64, id: PageId, page: &mut [u8]) -> Result<bool> {
+/// Reads the page at `at` into `page`, and says whether it is what was written there.
+fn read_home(file: &dyn File, at: u64, id: PageId, page: &mut [u8]) -> Home {
     match file.read_at(at, page) {
-        Ok(()) => Ok(page::check(page, id).is_ok()),
+        Ok(()) if page::check(page, id).is_ok() => Home::Sound,
+        Ok(()) => Home::Damaged,
         // The file ends before or within the page.
         Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::UnexpectedEof => {
             page.fill(0);
-            Ok(false)
+            Home::Damaged
         }
-        Err(error) => Err(error),
+        Err(_) => Home::Unreadable,
     }
 }
 
-/// How many good images there are, and the newest one of each page.
-fn find_images(file: &dyn File, page_size: usize) -> Result<(usize, HashMap<PageId, Found>)> {
+/// How many good images there are, and the newest one of each page. `pass_over`: without those that
+/// the device does not return.
+fn find_images(file: &dyn File, page_size: usize, pass_over: bool) -> Result<(usize, HashMap<PageId, Found>)> {
     let mut newest: HashMap<PageId, Found> = HashMap::default();
     let mut count = 0;
     let slots = file.len()? / page_size as u64;
     let mut buffer = AlignedBuf::zeroed(SLOTS * page_size);
     for first in (0..slots).step_by(SLOTS) {
         let some = &mut buffer[..(slots - first).min(SLOTS as u64) as usize * page_size];
-        file.read_at(first * page_size as u64, some)?;
+        if let Err(error) = file.read_at(first * page_size as u64, some) {
+            if !pass_over {
+                return Err(error);
+            }
+            for (slot, image) in (first..).zip(some.chunks_exact_mut(page_size)) {
+                file.read_at(slot * page_size as u64, image).unwrap_or_else(|_| image.fill(0));
+            }
+        }
         for (slot, image) in (first..).zip(some.chunks_exact(page_size)) {
             let Some(page::PageHeader { id, lsn, .. }) = page::PageHeader::decode(image) else { continue };
             if page::is_blank(image) || page::check(image, id).is_err() {
