@@ -200,8 +200,9 @@ impl Recovery {
             }
             wal.set_epoch(epoch);
         }
-        wal.segments().adopt(inventory.others)?;
-        wal.segments().recycle_below(wal.checkpoint_lsn().0)?;
+        // A file that cannot be removed does no harm, and is tried again with the next checkpoint.
+        let _ = wal.segments().adopt(inventory.others);
+        let _ = wal.segments().recycle_below(wal.checkpoint_lsn().0);
         // A database on a full disk can be opened. The first statement that needs room gets the
         // error.
         let _ = wal.segments().prepare_to(end + wal.geometry().ahead());

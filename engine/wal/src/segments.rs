@@ -11,16 +11,17 @@
 //! bytes carry LSNs of their own, so they are never taken for log. The crash states between are
 //! harmless: a file whose header does not fit its name is not part of the log and is reused.
 //!
-//! Lock order: `preparing`, then `state`. I/O happens under `preparing` only (and removals).
+//! Lock order: `preparing`, then `state`. I/O happens under `preparing` only.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
 
+use crate::Poison;
 use crate::config::{Geometry, Sizes};
 use crate::format::{SEGMENT_HEADER, SegmentHeader};
 
@@ -96,6 +97,8 @@ pub(crate) struct SegmentSet {
     prepared_end: AtomicU64,
     preparing: Mutex<()>,
     state: Mutex<State>,
+    /// That of the log; none while there is no log that could be used.
+    poison: OnceLock<Arc<Poison>>,
 }
 
 #[derive(Default)]
@@ -105,6 +108,8 @@ struct State {
     live: VecDeque<Arc<Segment>>,
     /// Names of files of the right length that may be overwritten.
     free: Vec<String>,
+    /// Names of files that are out of use and are to be removed.
+    outdated: Vec<String>,
     /// The holds, by number: each keeps the segments from its LSN on.
     holds: BTreeMap<u64, u64>,
     next_hold: u64,
@@ -131,7 +136,13 @@ impl SegmentSet {
             prepared_end: AtomicU64::new(prepared_end),
             preparing: Mutex::new(()),
             state: Mutex::new(State { live: live.into(), ..State::default() }),
+            poison: OnceLock::new(),
         }
+    }
+
+    /// From now on a failed sync poisons the database.
+    pub fn set_poison(&self, poison: Arc<Poison>) {
+        let _ = self.poison.set(poison);
     }
 
     /// Sets the epoch that is recorded in segments prepared from now on.
@@ -181,8 +192,8 @@ impl SegmentSet {
         };
         let epoch = self.epoch.load(Ordering::Relaxed);
         let header = SegmentHeader { page_size: self.page_size, uuid: self.uuid, number, start, data_len, epoch };
-        let sealed = file.write_at(0, &header.encode()).and_then(|()| file.sync()).and_then(|()| self.disk.sync_dir());
-        if let Err(e) = sealed {
+        let sync = || file.sync().and_then(|()| self.disk.sync_dir()).inspect_err(|e| self.sync_failed(&name, e));
+        if let Err(e) = file.write_at(0, &header.encode()).and_then(|()| sync()) {
             // The file is not part of the log. It keeps its length, and can be tried again.
             self.state.lock().free.push(name);
             return Err(e);
@@ -190,10 +201,17 @@ impl SegmentSet {
         Ok(Segment { number, start, end: start + data_len, file })
     }
 
+    fn sync_failed(&self, name: &str, error: &Error) {
+        if let Some(poison) = self.poison.get() {
+            poison.set(format!("{name} could not be synced: {error}"));
+        }
+    }
+
     /// Takes a file that may be overwritten, first the one that has the right name already:
     /// renaming another file over it would leave its entry pointing at a segment in use.
     fn take_free(&self, name: &str) -> Option<String> {
         let mut state = self.state.lock();
+        state.outdated.retain(|outdated| outdated != name);
         match state.free.iter().position(|f| f == name) {
             Some(at) => Some(state.free.swap_remove(at)),
             None => state.free.pop(),
@@ -225,10 +243,10 @@ impl SegmentSet {
     /// capacity are removed.
     ///
     /// # Errors
-    /// Any error of the disk while removing. The segments are out of use all the same.
+    /// Any error of the disk while removing. The segments are out of use all the same, and are
+    /// removed by a later call, or by the next open.
     pub fn recycle_below(&self, lsn: u64) -> Result<()> {
-        let mut outdated = Vec::new();
-        {
+        let is_tidy = {
             let mut state = self.state.lock();
             let geometry = self.sizes.get();
             let lsn = state.holds.values().copied().fold(lsn, u64::min);
@@ -240,50 +258,68 @@ impl SegmentSet {
                 if reusable && files < geometry.segments {
                     state.free.push(file_name(segment.number));
                 } else {
-                    outdated.push(file_name(segment.number));
+                    state.outdated.push(file_name(segment.number));
                 }
             }
+            state.outdated.is_empty()
+        };
+        if is_tidy {
+            return Ok(());
         }
-        outdated.iter().try_for_each(|name| self.disk.remove(name))
+        let _preparing = self.preparing.lock();
+        self.remove_outdated()
+    }
+
+    /// The caller holds `preparing`: meanwhile no file of these names comes into use.
+    fn remove_outdated(&self) -> Result<()> {
+        let mut outdated = std::mem::take(&mut self.state.lock().outdated);
+        let mut removed = Ok(());
+        outdated.retain(|name| {
+            let result = self.disk.remove(name);
+            let stays = result.is_err();
+            removed = std::mem::replace(&mut removed, Ok(())).and(result);
+            stays
+        });
+        self.state.lock().outdated.append(&mut outdated);
+        removed
     }
 
     /// Takes over files that belong to no segment in use. Those of the right length are reused, the
     /// others removed.
     ///
     /// # Errors
-    /// Any error of the disk.
+    /// As [`SegmentSet::recycle_below`].
     pub fn adopt(&self, names: Vec<String>) -> Result<()> {
+        let _preparing = self.preparing.lock();
         for name in names {
-            let file = self.disk.open(&name, OpenOptions::new(FileKind::Log))?;
-            let len = file.len()?;
+            let len = self.disk.open(&name, OpenOptions::new(FileKind::Log)).and_then(|file| file.len());
             let mut state = self.state.lock();
             let geometry = self.sizes.get();
-            let right = len == SEGMENT_HEADER + geometry.segment_data;
+            let right = len.is_ok_and(|len| len == SEGMENT_HEADER + geometry.segment_data);
             if right && ((state.live.len() + state.free.len()) as u64) < geometry.segments {
                 state.free.push(name);
             } else {
-                drop(state);
-                self.disk.remove(&name)?;
+                state.outdated.push(name);
             }
         }
-        Ok(())
+        self.remove_outdated()
     }
 
     /// Prepares segments of another size from now on, and keeps another number of them. Those in
     /// use stay until the checkpoint has passed them.
     ///
     /// # Errors
-    /// Any error of the disk while files of the old size are removed. They are out of use all the
-    /// same.
+    /// As [`SegmentSet::recycle_below`], for the files of the old size.
     pub fn resize(&self, geometry: &Geometry) -> Result<()> {
         let _preparing = self.preparing.lock();
-        let outdated = {
+        {
             let mut state = self.state.lock();
             // Under the lock: after this, no thread sets a file of the old size aside.
             self.sizes.set(geometry);
-            std::mem::take(&mut state.free)
-        };
-        outdated.iter().try_for_each(|name| self.disk.remove(name))
+            let mut free = std::mem::take(&mut state.free);
+            state.outdated.append(&mut free);
+        }
+        self.remove_outdated()
     }
 
     /// Makes all segments in use durable.

@@ -59,6 +59,17 @@ fn a_failed_sync_of_the_checkpoint_poisons() {
     assert_poisoned(wal.check_poisoned(), "checkpoint could not be synced");
 }
 
+/// The file was tried again, and a later sync of it passed for one of everything.
+#[test]
+fn a_failed_sync_of_a_new_segment_poisons() {
+    for op in [FaultOp::Sync, FaultOp::SyncDir] {
+        let (disk, wal) = faulty();
+        disk.schedule(Fault::nth(op, 1));
+        assert!(wal.reserve(wal.user_limit(), SpaceClass::User).is_err());
+        assert_poisoned(wal.check_poisoned(), "could not be synced");
+    }
+}
+
 #[test]
 fn whoever_waits_for_durability_is_told() {
     let (disk, wal) = faulty();

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use common::*;
 use holdfast_base::Lsn;
 use holdfast_io::{Disk, MemoryDisk};
+use holdfast_metrics::Metrics;
+use holdfast_testkit::{Fault, FaultDisk, FaultOp};
+use holdfast_wal::{Wal, WalConfig};
 
 #[test]
 fn recovery_begins_at_the_checkpoint_with_its_payload() {
@@ -87,4 +90,29 @@ fn a_checkpoint_at_the_very_end_of_a_segment_can_be_opened() {
     append_synced(&wal, b"in the next one");
     drop(wal);
     assert_eq!(recover(&disk).unwrap().1.len(), 1);
+}
+
+/// That a file of the log could not be removed was taken for a checkpoint that could not be moved:
+/// statements that waited for room failed with that error, although there was room.
+#[test]
+fn a_file_that_cannot_be_removed_is_removed_later() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    let wal = create(&disk);
+    for i in 0..60 {
+        append_synced(&wal, &payload(i, 9000));
+    }
+    // Files of the size of now are of no use any more once the checkpoint has passed them.
+    wal.set_capacity(8 << 20).unwrap();
+    disk.schedule(Fault::nth(FaultOp::Remove, 1).sticky());
+    wal.set_checkpoint(wal.next_lsn(), b"").unwrap();
+    assert!(disk.fired() > 0 && disk.list().unwrap().contains(&"wal.000001".to_owned()));
+    drop(wal);
+    let config = WalConfig { capacity_bytes: 8 << 20, ..small() };
+    let (wal, mut recovery) = Wal::open(disk.clone(), UUID, config, Metrics::new()).unwrap();
+    assert!(recovery.next().unwrap().is_none());
+    recovery.finish().unwrap();
+    assert!(disk.list().unwrap().contains(&"wal.000001".to_owned()));
+    disk.clear();
+    wal.set_checkpoint(wal.next_lsn(), b"").unwrap();
+    assert!(!disk.list().unwrap().contains(&"wal.000001".to_owned()));
 }

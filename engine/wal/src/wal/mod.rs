@@ -184,6 +184,7 @@ impl Wal {
             config,
             metrics,
         });
+        wal.segments.set_poison(Arc::clone(&wal.poison));
         let weak = Arc::downgrade(&wal);
         wal.poison.on_set(move |_| {
             if let Some(wal) = weak.upgrade() {
@@ -399,13 +400,14 @@ impl Wal {
         self.metrics.inc(Counter::Checkpoints);
         self.metrics.set(Gauge::LsnCheckpoint, lsn.0);
         self.metrics.set(Gauge::CheckpointAge, self.age());
-        let recycled = self.segments.recycle_below(lsn.0);
+        // A file that cannot be removed is no reason to refuse the room that there is now.
+        let _ = self.segments.recycle_below(lsn.0);
         // Ahead of need, on the checkpointer's time. A full disk is reported to the statements that
         // need room.
         let promised = self.next_lsn().0 + self.gate.promised();
         let _ = self.segments.prepare_to(promised + self.sizes.get().ahead());
         self.gate.call_first();
-        recycled
+        Ok(())
     }
 
     /// Writes a checkpoint slot and makes it durable.
