@@ -6,10 +6,11 @@ mod common;
 
 use std::sync::Arc;
 
-use common::Bed;
-use holdfast_base::Error;
+use common::{Bed, PAGE, create, open_space};
+use holdfast_base::{Error, SpaceId};
 use holdfast_io::MemoryDisk;
 use holdfast_metrics::Counter;
+use holdfast_pool::PoolConfig;
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
 
 const TABLE: &str = "t16.hf";
@@ -127,4 +128,41 @@ fn many_failed_writes_keep_their_good_copies() {
     faults.clear();
     bed.pool.flush_all().unwrap();
     assert_eq!(bed.pool.stats().dirty, 0);
+}
+
+/// The double-write file came to an area whose slots were all kept for one table, and went no
+/// further: no page of any table could be written.
+#[test]
+fn a_table_that_cannot_be_written_keeps_no_other_from_being_written() {
+    let faults = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let areas_of_128_slots = |c| PoolConfig { doublewrite_bytes: 4 * 128 * PAGE as u64, ..c };
+    let bed = Bed::on(Arc::new(faults.clone()), areas_of_128_slots, 400);
+    bed.create_many(128);
+    // The images of before will not do any more.
+    bed.pool.checkpoint().unwrap();
+    (0..128).for_each(|no| bed.update(no, 9).unwrap());
+    faults.schedule(Fault::nth(FaultOp::Write, 1).on(TABLE).sticky());
+    assert!(bed.pool.flush_all().is_err());
+    let other = open_space(&bed.pool, &bed.disk, SpaceId(17));
+    for no in 0..1_000 {
+        create(&bed.pool, &other, no, u64::from(no)).unwrap();
+        bed.pool.flush_space(&other).unwrap();
+    }
+    faults.clear();
+    bed.pool.flush_all().unwrap();
+    (0..128).for_each(|no| assert_eq!(bed.read(no).unwrap(), 9));
+}
+
+/// The error of the sync was taken for one of the batch, and the next batch went on.
+#[test]
+fn a_failed_sync_of_a_new_double_write_file_poisons() {
+    for op in [FaultOp::Sync, FaultOp::SyncDir] {
+        let (bed, faults) = bed(64);
+        bed.create(0, 1).unwrap();
+        // The log is durable, so that the sync is of the other file.
+        bed.wal.flush_to(bed.wal.next_lsn()).unwrap();
+        faults.schedule(Fault::nth(op, 1));
+        assert!(bed.pool.flush_all().is_err());
+        assert!(matches!(bed.wal.check_poisoned(), Err(Error::Poisoned(_))), "{op:?}");
+    }
 }

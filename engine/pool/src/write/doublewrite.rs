@@ -86,6 +86,8 @@ struct State {
     images: HashMap<PageId, Image>,
     /// Slots that hold the only good copy of a page, perhaps.
     stuck: HashMap<PageId, u32>,
+    /// Areas, one behind the other, that had no room for a batch because of such slots.
+    blocked: u32,
     /// Writes to the file that wait for a sync, and that are synced: numbers of writes.
     written: u64,
     synced: u64,
@@ -134,6 +136,10 @@ impl Slots {
     pub(crate) fn oldest_relied_on(&self) -> Option<Lsn> {
         self.0.iter().filter(|p| !p.new).map(|p| p.image.rec_lsn).min()
     }
+}
+
+fn sync_failed(wal: &Wal, error: &Error) {
+    wal.poison(&format!("a sync of {NAME} failed: {error}"));
 }
 
 impl DoubleWriter {
@@ -191,17 +197,17 @@ impl DoubleWriter {
 
     /// Before the first use: the file has its least length, so that it does not run out of space
     /// later.
-    pub(crate) fn prepare(&self) -> Result<()> {
+    pub(crate) fn prepare(&self, wal: &Wal) -> Result<()> {
         let file = self.file()?;
         let mut state = self.state.lock();
         if state.areas == 0 {
-            let len = file.len()?;
-            let least = self.offset(LEAST_AREAS * AREA);
+            let (len, least) = (file.len()?, self.offset(LEAST_AREAS * AREA));
+            let mut synced = Ok(());
             if len < least {
                 file.set_len(least)?;
-                file.sync()?;
+                synced = file.sync();
             }
-            self.disk.sync_dir()?;
+            synced.and_then(|()| self.disk.sync_dir()).inspect_err(|e| sync_failed(wal, e))?;
             let there = u32::try_from(len / self.offset(AREA)).unwrap_or(u32::MAX);
             state.areas = there.clamp(LEAST_AREAS, self.most_areas);
             state.in_flight = vec![0; state.areas as usize];
@@ -218,14 +224,17 @@ impl DoubleWriter {
         let mut state = self.state.lock();
         loop {
             if let Some(slots) = state.fit(pages, floor) {
+                state.blocked = 0;
                 return Ok(Ok(slots));
             }
-            if state.next == 0 {
-                return Err(Error::DiskFull(
-                    "writing pages: too many failed page writes keep the double-write file".into(),
-                ));
-            }
             if state.free > 0 || self.grow(file, &mut state) {
+                state.blocked += u32::from(state.next == 0);
+                if state.blocked > state.areas {
+                    state.blocked = 0;
+                    return Err(Error::DiskFull(
+                        "writing pages: too many failed page writes keep the double-write file".into(),
+                    ));
+                }
                 state.current = (state.current + 1) % state.areas;
                 state.turns += 1;
                 state.free -= 1;
@@ -272,7 +281,7 @@ impl DoubleWriter {
             state.syncing = false;
             match &result {
                 Ok(()) => state.synced = state.synced.max(upto),
-                Err(e) => wal.poison(&format!("a sync of {NAME} failed: {e}")),
+                Err(e) => sync_failed(wal, e),
             }
             self.changed.notify_all();
             result?;

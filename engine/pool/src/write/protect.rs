@@ -17,7 +17,7 @@ impl Core {
     /// Of the write, with nothing taken; of the sync, which poisons the database.
     pub(crate) fn protect(&self, pages: &[Page], images: &[u8], write: u64) -> Result<Slots> {
         let file = &self.doublewrite;
-        file.prepare()?;
+        file.prepare(&self.wal)?;
         let slots = self.place(pages, write)?;
         let new = slots.new_images();
         self.metrics.add(Counter::DblwrPagesSpared, (pages.len() - new) as u64);
