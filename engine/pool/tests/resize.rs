@@ -3,12 +3,13 @@
 
 mod common;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
-use common::{Bed, PAGE};
-use holdfast_base::Error;
+use common::{Bed, PAGE, update};
+use holdfast_base::{Error, PageNo};
 use holdfast_io::MemoryDisk;
+use holdfast_pool::{Pool, Space};
 use holdfast_testkit::{Fault, FaultDisk, FaultOp};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
@@ -76,4 +77,33 @@ fn it_changes_under_load() {
     assert_eq!(stats.resident + stats.free, 64);
     let resident: usize = bed.pool.residency().values().map(|r| r.pages).sum();
     assert_eq!(resident, stats.resident);
+}
+
+/// A page that is changed more often than it can be written is dirty after each write of it. The
+/// pool wrote it over and over, and did not become smaller before the load ended.
+#[test]
+fn a_page_that_is_always_dirty_moves_to_a_frame_that_stays() {
+    let disk = common::hooked::HookedDisk::default();
+    let bed = Bed::on(Arc::new(disk.clone()), |c| c, 128);
+    bed.create_many(100);
+    // Frames are used in their order, so this page lies in one that goes.
+    let hot = 99;
+    bed.update(hot, 1).unwrap();
+    let (pool, space, value) = (Arc::downgrade(&bed.pool), Arc::downgrade(&bed.space), Arc::new(AtomicU64::new(1)));
+    let changes = Arc::clone(&value);
+    disk.on_write(move |name| {
+        let there: Option<(Arc<Pool>, Arc<Space>)> = Weak::upgrade(&pool).zip(Weak::upgrade(&space));
+        if let Some((pool, space)) = there.filter(|_| name == "t16.hf") {
+            update(&pool, &space, hot, changes.fetch_add(1, Ordering::Relaxed) + 1).unwrap();
+        }
+    });
+    frames(&bed, 64).unwrap();
+    disk.on_write(|_| ());
+    assert_eq!((bed.pool.stats().frames, bed.pool.stats().dirty), (64, 1));
+    assert!(bed.pool.is_resident(&bed.space, PageNo(hot)));
+    assert_eq!(bed.read(hot).unwrap(), value.load(Ordering::Relaxed));
+    bed.pool.flush_space(&bed.space).unwrap();
+    assert_eq!(bed.pool.checkpoint().unwrap(), bed.wal.next_lsn());
+    bed.pool.close_space(&bed.space, false).unwrap();
+    assert_eq!((bed.pool.stats().resident, bed.pool.stats().idle), (0, 64));
 }

@@ -4,15 +4,21 @@
 //! the top: free ones at once, those with a page after writing and evicting it, those that belong
 //! to a thread for the moment when they come back; their memory then goes back to the system. If a
 //! page cannot be written the pool keeps its size.
+//!
+//! A page that is changed more often than it can be written is dirty after each write. So a page
+//! that is dirty again moves, as it is, to one of the frames that stay.
+
+use std::sync::atomic::Ordering;
 
 use holdfast_base::blocking::Mutex;
-use holdfast_base::{Error, Result, latches};
+use holdfast_base::{Error, PageId, Result, latches};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_policy::{Policy, PolicyKind, Touch};
 
 use crate::config::BATCH;
 use crate::core::Core;
-use crate::resident::header::WRITING;
+use crate::read::miss::Lease;
+use crate::resident::header::{READ_AHEAD, WRITING};
 use crate::resident::partition::HeaderWords;
 
 /// One resize at a time.
@@ -79,12 +85,14 @@ impl Core {
         }
     }
 
-    /// Evicts the page of a frame, if it has one. False if it is dirty again: once more.
+    /// Evicts the page of a frame, if it has one. False if it has to be tried again.
     fn evict_from_top(&self, frame: u32) -> bool {
         let header = self.frames.header(frame);
         if header.page().is_none() {
             return true;
         }
+        let spare = if header.rec_lsn() == 0 { None } else { self.find_clean_frame() };
+        let mut spare = Lease::new(self, spare);
         self.latch_exclusive(header);
         let Some(id) = header.page() else {
             header.latch.release_exclusive(false);
@@ -95,13 +103,36 @@ impl Core {
             header.latch.release_exclusive(false);
             return true;
         }
-        if header.rec_lsn() != 0 {
-            header.latch.release_exclusive(false);
-            return false;
+        if header.rec_lsn() == 0 {
+            self.metrics.inc(Counter::PagesEvictedResize);
+            self.forget_page(frame, id);
+            return true;
         }
-        self.metrics.inc(Counter::PagesEvictedResize);
-        self.forget_page(frame, id);
-        true
+        let spare = spare.take_below(self.supply.active());
+        match spare {
+            Some(to) => self.move_page(frame, to, id),
+            None => header.latch.release_exclusive(false),
+        }
+        spare.is_some()
+    }
+
+    /// Moves page `id`, which is dirty and not being written, from frame `from`, whose latch the
+    /// caller holds exclusively and loses, to the unused frame `to`. Threads that wait for the
+    /// latch find that the page has left, and look for it again.
+    fn move_page(&self, from: u32, to: u32, id: PageId) {
+        self.occupy(to, id, |value| {
+            if let Some(entry) = self.spaces().get(&id.space).and_then(|space| space.translation.entry(id.no)) {
+                entry.store(value, Ordering::SeqCst);
+            }
+        });
+        self.copy(from, to);
+        self.partition(id).move_page(from, to, id.to_u64(), &Touch::new(0, self.tick()), &self.frames);
+        self.frames.header(to).latch.release_exclusive(true);
+        let header = self.frames.header(from);
+        header.clear_page();
+        header.clear(READ_AHEAD);
+        header.latch.release_exclusive(true);
+        self.supply.give(&[from]);
     }
 
     /// See [`Pool::set_policy`](crate::Pool::set_policy).

@@ -38,6 +38,11 @@ impl<'a> Lease<'a> {
     pub(crate) fn new(core: &'a Core, frame: Option<u32>) -> Lease<'a> {
         Lease { core, frame }
     }
+
+    /// The frame, if its number is below `limit`.
+    pub(crate) fn take_below(&mut self, limit: u32) -> Option<u32> {
+        self.frame.take_if(|frame| *frame < limit)
+    }
 }
 
 impl Drop for Lease<'_> {
@@ -238,7 +243,7 @@ impl Core {
     }
 
     /// Latches an unused frame exclusively, gives it to a page and publishes it.
-    fn occupy(&self, frame: u32, id: PageId, publish: impl FnOnce(u32)) {
+    pub(crate) fn occupy(&self, frame: u32, id: PageId, publish: impl FnOnce(u32)) {
         let header = self.frames.header(frame);
         // Only a thread that still believes in the frame's former page can be in the way, for a
         // moment.
@@ -346,6 +351,14 @@ impl Core {
         page.fill(0);
         holdfast_base::codec::put_u32(page, page::OFF_SPACE, id.space.0);
         holdfast_base::codec::put_u32(page, page::OFF_PAGE_NO, id.no.0);
+    }
+
+    /// Copies the page in frame `from` to frame `to`, another one. The caller holds the latches of
+    /// both exclusively.
+    pub(crate) fn copy(&self, from: u32, to: u32) {
+        // SAFETY: as said.
+        let (from, to) = unsafe { (self.frames.page(from), self.frames.page_mut(to)) };
+        to.copy_from_slice(from);
     }
 
     /// Where page `no` lives in its file: the one place that knows.

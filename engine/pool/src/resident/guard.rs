@@ -15,7 +15,7 @@ use holdfast_base::{Lsn, PageId, page};
 
 use crate::core::Core;
 use crate::resident::access::OptPage;
-use crate::resident::header::FrameHeader;
+use crate::resident::header::{FrameHeader, WRITING};
 use holdfast_latch::Stamp;
 
 /// What was read optimistically does not count; start over from a point that is still valid.
@@ -250,7 +250,9 @@ impl<'a> ExclusiveGuard<'a> {
 
 impl Drop for ExclusiveGuard<'_> {
     fn drop(&mut self) {
-        if self.fresh && self.header.rec_lsn() == 0 {
+        // In this order: see `header` on WRITING. The end of a write sets rec_lsn before it clears
+        // WRITING, and would clear it in the frame's next life.
+        if self.fresh && !self.header.has(WRITING) && self.header.rec_lsn() == 0 {
             // A page that was begun and given up must not pass for what is on disk. One that was
             // there, and dirty, is as it was.
             self.core.forget_page(self.frame, self.id);
@@ -263,5 +265,48 @@ impl Drop for ExclusiveGuard<'_> {
 impl fmt::Debug for ExclusiveGuard<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ExclusiveGuard({})", self.id)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
+mod tests {
+    use std::sync::Arc;
+
+    use holdfast_base::{PageNo, SpaceId};
+    use holdfast_io::{Create, Disk, FileKind, MemoryDisk, OpenOptions};
+    use holdfast_metrics::Metrics;
+    use holdfast_wal::{Wal, WalConfig};
+
+    use super::*;
+    use crate::{AccessKind, Pool, PoolConfig};
+
+    /// The thread that ends a write was preempted between its last two steps. The frame went to
+    /// another page, whose first write it then took for ended.
+    #[test]
+    fn a_page_is_not_given_up_while_the_end_of_its_write_is_under_way() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let metrics = Metrics::new();
+        let wal = Wal::create(disk.clone(), [7; 16], WalConfig::default(), metrics.clone()).unwrap();
+        let mut config = PoolConfig::new(disk.clone(), 16 << 10, 32 << 14);
+        config.background = false;
+        let pool = Pool::new(config, wal.clone(), metrics).unwrap();
+        let file = disk.open("t16.hf", OpenOptions::new(FileKind::Data).create(Create::New)).unwrap();
+        let space = pool.open_space(SpaceId(16), file).unwrap();
+        let access = pool.access(AccessKind::Point);
+        let mut page = pool.fix_new(&space, PageNo(0), &access).unwrap();
+        let (start, end) = wal.append(b"made").unwrap();
+        page.mark_dirty(start, end);
+        let (frame, core) = (page.frame, page.core);
+        drop(page);
+        let (header, partition) = (core.frames.header(frame), core.partition(space.page_id(PageNo(0))));
+        partition.begin_write(header).unwrap();
+        let given_up = pool.fix_new(&space, PageNo(0), &access).unwrap();
+        // The first of the two steps.
+        partition.forget_dirty(frame, header);
+        drop(given_up);
+        assert!(pool.is_resident(&space, PageNo(0)) && header.has(WRITING));
+        header.clear(WRITING);
+        drop(pool.fix_new(&space, PageNo(0), &access).unwrap());
+        assert!(!pool.is_resident(&space, PageNo(0)));
     }
 }

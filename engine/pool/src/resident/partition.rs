@@ -184,6 +184,24 @@ impl Partition {
         self.dirty_len.store(dirty.len(), Ordering::Relaxed);
     }
 
+    /// The page in `from` moves to `to`, with what is not in its file. The caller holds the latches
+    /// of both frames exclusively, and the page is not being written.
+    pub(crate) fn move_page(&self, from: u32, to: u32, key: u64, touch: &Touch, frames: &Frames) {
+        self.with_policy(|policy| {
+            policy.remove(from, &HeaderWords(frames));
+            policy.insert(to, key, touch, &HeaderWords(frames));
+        });
+        let (old, new) = (frames.header(from), frames.header(to));
+        let mut dirty = self.dirty.lock();
+        let rec_lsn = old.rec_lsn();
+        if rec_lsn != 0 {
+            dirty.remove(rec_lsn, from);
+            dirty.insert(rec_lsn, to);
+            new.set_rec_lsn(rec_lsn);
+            old.set_rec_lsn(0);
+        }
+    }
+
     /// The smallest rec_lsn.
     pub(crate) fn oldest_dirty(&self) -> Option<Lsn> {
         self.dirty.lock().first()

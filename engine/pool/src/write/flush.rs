@@ -260,9 +260,14 @@ impl Core {
         let upto = self.wal.next_lsn().0;
         self.flush_until_clean(|| {
             let mut dirty = Vec::new();
-            space.translation.for_each(|_, entry| {
-                if entry < CLAIMED && (1..upto).contains(&self.frames.header(entry - 1).rec_lsn()) {
-                    dirty.push(entry - 1);
+            space.translation.for_each(|no, entry| {
+                let mut at = Some(entry).filter(|&entry| entry < CLAIMED).map(|entry| entry - 1);
+                while let Some(frame) = at {
+                    if (1..upto).contains(&self.frames.header(frame).rec_lsn()) {
+                        return dirty.push(frame);
+                    }
+                    // It may have moved to another frame meanwhile: see `resize`.
+                    at = space.translation.frame(no).filter(|&now| now != frame);
                 }
             });
             dirty
