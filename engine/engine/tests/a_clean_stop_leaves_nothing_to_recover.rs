@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use holdfast_testkit::CrashDisk;
+use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultOp};
 
 fn applied_at_open(disk: &CrashDisk) -> u64 {
     let applied = Arc::new(AtomicU64::new(0));
@@ -38,4 +38,21 @@ fn closed_and_dropped_and_cut_off() {
     drop(db);
     let dropped = applied_at_open(&disk);
     assert!(dropped < 4_096, "{dropped} bytes");
+}
+
+/// The list of the hot pages is a hint. That it could not be saved failed the close, which then
+/// wrote no page and took no checkpoint.
+#[test]
+fn whether_or_not_the_hot_pages_can_be_saved() {
+    for op in [FaultOp::Open, FaultOp::Write, FaultOp::Sync, FaultOp::Rename] {
+        let disk = CrashDisk::new();
+        let faults = FaultDisk::new(Arc::new(disk.clone()));
+        let db = common::create_on(&faults);
+        common::fill(&db, 0, 2_000);
+        faults.schedule(Fault::nth(op, 1).on("warmup.new").sticky());
+        db.close().unwrap();
+        assert!(faults.fired() > 0);
+        let closed = applied_at_open(&disk);
+        assert!(closed < 4_096, "{op:?}: {closed} bytes");
+    }
 }

@@ -1,7 +1,7 @@
 //! The pool's shared state: what guards, accesses and the background threads refer to.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::HashMap;
@@ -42,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) payload: CheckpointPayload,
     pub(crate) signals: Signals,
     pub(crate) read_ahead: ReadAheadQueue,
+    /// The pages of the warm-up list are being loaded, or were when the pool was stopped.
+    pub(crate) warming: AtomicBool,
     /// Pages that came in, those of declared scans not included.
     turnover: Spread<AtomicU64>,
     /// What the metrics know of the policies' counts.
@@ -80,6 +82,7 @@ impl Core {
             payload: CheckpointPayload::default(),
             signals: Signals::default(),
             read_ahead: ReadAheadQueue::default(),
+            warming: AtomicBool::default(),
             turnover: Spread::default(),
             policy_counted: Mutex::default(),
             evicted: CachePadded::default(),

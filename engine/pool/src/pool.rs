@@ -4,6 +4,7 @@
 //! the page? -> touch. A page that is not there is brought in (see `miss`) and looked for again.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use holdfast_base::HashMap;
 use holdfast_base::blocking::Mutex;
@@ -445,7 +446,8 @@ impl Pool {
         self.core.residency()
     }
 
-    /// Saves the ids of the pages worth loading after a restart; returns how many.
+    /// Saves the ids of the pages worth loading after a restart; returns how many. Saves nothing
+    /// while those saved last are being loaded.
     ///
     /// # Errors
     /// Of the writes.
@@ -460,10 +462,12 @@ impl Pool {
     /// If the thread cannot be started.
     pub fn start_warmup(&self, open: impl FnMut(SpaceId) -> Option<Arc<Space>> + Send + 'static) -> Result<()> {
         let mut open = open;
-        self.spawn("holdfast-warmup", move |core| {
+        self.core.warming.store(true, Ordering::Release);
+        let spawned = self.spawn("holdfast-warmup", move |core| {
             let pages = core.saved_warmup();
             core.load_warmup(&pages, &mut open, &|| core.signals.is_stopped());
-        })
+        });
+        spawned.inspect_err(|_| self.core.warming.store(false, Ordering::Release))
     }
 
     /// Like [`Pool::start_warmup`], on the calling thread. Returns how many pages were loaded.

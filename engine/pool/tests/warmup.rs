@@ -56,3 +56,29 @@ fn pages_that_were_cut_off_their_file_are_not_listed() {
     assert!(!listed.is_empty());
     assert!(listed.iter().all(|id| id.no < PageNo(20)), "{listed:?}");
 }
+
+/// A list was replaced by what a restart had loaded of it by the next one.
+#[test]
+fn a_list_that_is_being_loaded_stays() {
+    let bed = Bed::new(80);
+    bed.create_many(60);
+    bed.heat(60);
+    assert!(bed.pool.save_warmup().unwrap() > 50);
+    let listed = bed.pool.saved_warmup();
+    let (go_on, wait) = std::sync::mpsc::channel::<()>();
+    bed.pool
+        .start_warmup(move |_| {
+            let _ = wait.recv();
+            None
+        })
+        .unwrap();
+    bed.pool.close_space(&bed.space, false).unwrap();
+    assert_eq!(bed.pool.save_warmup().unwrap(), 0);
+    assert_eq!(bed.pool.saved_warmup(), listed);
+    drop(go_on);
+    while bed.pool.saved_warmup() == listed {
+        bed.pool.save_warmup().unwrap();
+        std::thread::yield_now();
+    }
+    assert!(bed.pool.saved_warmup().is_empty());
+}

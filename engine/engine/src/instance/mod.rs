@@ -270,7 +270,8 @@ impl Instance {
             return Ok(());
         }
         if self.settings.warm_up {
-            self.pool().save_warmup()?;
+            // Without it the next run begins with a colder cache, and nothing else.
+            let _ = self.pool().save_warmup();
         }
         self.pool().flush_all()?;
         self.pool().checkpoint().map(drop)

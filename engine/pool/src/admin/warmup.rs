@@ -9,8 +9,12 @@
 //! The file is a hint: one that is missing, cut off or damaged is as good as none. The policy names
 //! the pages, so the residue of a scan is not among them. A page that was cut off its file may stay
 //! in its frame; it is not listed. Loading stops when no frame is free: it never evicts.
+//!
+//! While the list saved last is being loaded no other is saved: it would lack the pages that are
+//! still to come, and two restarts in a row would lose them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use holdfast_base::codec::{Reader, Writer};
 use holdfast_base::{HashMap, PageId, Result, SpaceId, checksum};
@@ -53,6 +57,9 @@ fn decode(bytes: &[u8]) -> Option<Vec<PageId>> {
 impl Core {
     /// See [`Pool::save_warmup`](crate::Pool::save_warmup).
     pub(crate) fn save_warmup(&self) -> Result<usize> {
+        if self.warming.load(Ordering::Acquire) {
+            return Ok(0);
+        }
         let mut pages = Vec::new();
         for partition in &self.partitions {
             let policy = partition.lock();
@@ -95,6 +102,18 @@ impl Core {
     /// Loads pages, the last of the list first, as long as frames are free and the pool is not
     /// being stopped. How many.
     pub(crate) fn load_warmup(
+        &self,
+        pages: &[PageId],
+        open: &mut dyn FnMut(SpaceId) -> Option<Arc<Space>>,
+        stopped: &dyn Fn() -> bool,
+    ) -> u64 {
+        self.warming.store(true, Ordering::Release);
+        let loaded = self.load_listed(pages, open, stopped);
+        self.warming.store(stopped(), Ordering::Release);
+        loaded
+    }
+
+    fn load_listed(
         &self,
         pages: &[PageId],
         open: &mut dyn FnMut(SpaceId) -> Option<Arc<Space>>,
