@@ -60,13 +60,12 @@ impl Pool {
             self.spawn(&format!("holdfast-read-{i}"), readahead::run_reader)?;
         }
         let core = Arc::downgrade(&self.core);
-        let step = (self.core.wal.capacity() / 512).max(4096);
         let wake = move || {
             if let Some(core) = core.upgrade() {
                 core.signals.wake_checkpointer();
             }
         };
-        self.core.wal.on_growth(step, Box::new(wake));
+        self.core.wal.on_growth(|capacity| (capacity / 512).max(4096), wake);
         Ok(())
     }
 

@@ -28,7 +28,7 @@ fn fill_to_the_limit(wal: &Wal) {
 /// Receives a message each time a thread is going to wait and wakes the checkpointer.
 fn calls_of_waiters(wal: &Wal) -> Receiver<()> {
     let (wake, woken) = channel();
-    wal.on_growth(u64::MAX / 2, move || wake.send(()).unwrap());
+    wal.on_growth(|_| u64::MAX / 2, move || wake.send(()).unwrap());
     woken
 }
 
@@ -190,12 +190,48 @@ fn growth_is_announced_once_per_step() {
     let wal = fresh();
     let calls = Arc::new(AtomicU64::new(0));
     let counted = calls.clone();
-    wal.on_growth(10_000, move || {
-        counted.fetch_add(1, Relaxed);
-    });
+    wal.on_growth(
+        |_| 10_000,
+        move || {
+            counted.fetch_add(1, Relaxed);
+        },
+    );
     for _ in 0..100 {
         wal.append(&[0; 1000]).unwrap();
     }
     let grown = wal.next_lsn().0 - FIRST;
     assert!((grown / 12_000..=grown / 10_000).contains(&calls.load(Relaxed)), "{} calls", calls.load(Relaxed));
+}
+
+/// The checkpointer of a log that was made much smaller was woken in steps of the former capacity:
+/// by waiters alone.
+#[test]
+fn the_step_follows_the_capacity() {
+    let wal = Wal::create(
+        Arc::new(MemoryDisk::new()),
+        UUID,
+        WalConfig { capacity_bytes: 32 << 20, ..small() },
+        Metrics::new(),
+    )
+    .unwrap();
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = calls.clone();
+    wal.on_growth(
+        |capacity| capacity / 512,
+        move || {
+            counted.fetch_add(1, Relaxed);
+        },
+    );
+    wal.set_capacity(4 << 20).unwrap();
+    calls.store(0, Relaxed);
+    for _ in 0..100 {
+        wal.append(&[0; 1000]).unwrap();
+    }
+    assert!((9..=13).contains(&calls.load(Relaxed)), "{} calls in 100 KiB", calls.load(Relaxed));
+    wal.set_capacity(32 << 20).unwrap();
+    calls.store(0, Relaxed);
+    for _ in 0..100 {
+        wal.append(&[0; 1000]).unwrap();
+    }
+    assert!((1..=2).contains(&calls.load(Relaxed)), "{} calls in 100 KiB", calls.load(Relaxed));
 }

@@ -63,7 +63,7 @@ fn writers_and_a_checkpointer_share_a_small_log() {
     let stop = AtomicBool::new(false);
     let (wake, woken) = std::sync::mpsc::channel();
     let waker = std::sync::Mutex::new(wake.clone());
-    wal.on_growth(100_000, move || waker.lock().unwrap().send(()).unwrap());
+    wal.on_growth(|_| 100_000, move || waker.lock().unwrap().send(()).unwrap());
     thread::scope(|s| {
         let writers: Vec<_> = (0..4u64)
             .map(|t| {

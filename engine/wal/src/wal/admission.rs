@@ -84,13 +84,13 @@ impl Wal {
         self.config.throttle_max.mul_f64(((over + 1) as f64 / range).min(1.0).powi(8))
     }
 
-    /// Calls `callback` each time the log has grown by about `step` bytes, each time before a
-    /// waiter for space sleeps, and when a writer leaves that is [watched](Wal::watch_writers). It
-    /// runs on that thread, or on an appending thread under its latches, so it may only wake
-    /// another thread.
-    pub fn on_growth(&self, step: u64, callback: impl Fn() + Send + Sync + 'static) {
+    /// Calls `callback` each time the log has grown by about `step(capacity)` bytes, each time
+    /// before a waiter for space sleeps, and when a writer leaves that is
+    /// [watched](Wal::watch_writers). It runs on that thread, or on an appending thread under its
+    /// latches, so it may only wake another thread.
+    pub fn on_growth(&self, step: fn(u64) -> u64, callback: impl Fn() + Send + Sync + 'static) {
         let mut hooks = self.growth.lock();
-        let due = self.next_lsn().0 + step;
+        let due = self.next_lsn().0 + step(self.capacity());
         hooks.push(Growth { step, due, callback: Arc::new(callback) });
         self.growth_due.fetch_min(due, Ordering::Relaxed);
     }
@@ -98,15 +98,27 @@ impl Wal {
     #[cold]
     pub(super) fn call_growth_hooks(&self, end: u64) {
         let mut hooks = self.growth.lock();
-        let mut calls = Vec::new();
+        let (capacity, mut calls) = (self.capacity(), Vec::new());
         for hook in hooks.iter_mut().filter(|h| h.due <= end) {
-            hook.due = end + hook.step;
+            hook.due = end + (hook.step)(capacity);
             calls.push(hook.callback.clone());
         }
-        let due = hooks.iter().map(|h| h.due).min().unwrap_or(u64::MAX);
-        self.growth_due.store(due, Ordering::Relaxed);
+        self.growth_is_due(&hooks);
         drop(hooks);
         calls.iter().for_each(|call| call());
+    }
+
+    /// After a change of the capacity: no hook is due later than a step of now ahead.
+    pub(super) fn bring_growth_forward(&self) {
+        let mut hooks = self.growth.lock();
+        let (capacity, next) = (self.capacity(), self.next_lsn().0);
+        hooks.iter_mut().for_each(|hook| hook.due = hook.due.min(next + (hook.step)(capacity)));
+        self.growth_is_due(&hooks);
+    }
+
+    fn growth_is_due(&self, hooks: &[Growth]) {
+        let due = hooks.iter().map(|h| h.due).min().unwrap_or(u64::MAX);
+        self.growth_due.store(due, Ordering::Relaxed);
     }
 
     pub(super) fn call_all_growth_hooks(&self) {

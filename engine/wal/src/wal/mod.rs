@@ -336,6 +336,7 @@ impl Wal {
         self.metrics.set(Gauge::CheckpointMaxAge, geometry.user_limit);
         // There may be room now, or the checkpoint may be too old now.
         self.gate.call_first();
+        self.bring_growth_forward();
         self.call_all_growth_hooks();
         removed
     }
