@@ -6,8 +6,10 @@
 //!    copied.
 //! 2. The files of pages are copied as they are on disk, as many pages as their headers count, page
 //!    by page with their checksums checked, while others write them. A page that does not check out
-//!    (a write was under way) is read again, in the end through the cache. Between two pieces the
-//!    log that was written meanwhile is copied.
+//!    (a write was under way) is read again, in the end through the cache, also one that is free:
+//!    the log may have records of it. Between two pieces the log is copied that was written by
+//!    then. What comes while it is copied is left for the next time, or writers that are quicker
+//!    than the copy would keep the backup from its end.
 //! 3. The files of tables that were created meanwhile are copied, most of them before definitions
 //!    are held still; then, with these held still for a moment, the rest, and the log up to its end
 //!    at this moment. In this moment the copy keeps to no rate, and calls nothing of the program,
@@ -319,14 +321,14 @@ impl<'a> Backup<'a> {
             target.write_at(at, &buf)?;
             at += n as u64;
             self.progress.bytes_done += n as u64;
-            self.copy_log()?;
+            self.copy_log(self.instance.wal().written_lsn())?;
             self.pause()?;
         }
         target.sync()
     }
 
-    /// Makes sure that `bytes` are a whole page, one way or another, unless it is free or has been
-    /// cut off.
+    /// Makes sure that `bytes` are a whole page, one way or another, unless it has been cut off. A
+    /// free page that is damaged is copied as it is.
     fn check_page(&self, space: &SpaceFile, id: PageId, bytes: &mut [u8]) -> Result<()> {
         for _ in 0..READ_ATTEMPTS {
             if self.instance.pool().check_page(space.space(), bytes, id.no).is_ok() {
@@ -338,20 +340,27 @@ impl<'a> Backup<'a> {
             }
         }
         let pool = self.instance.pool();
-        let access = pool.access(AccessKind::Backup);
-        if !space.is_allocated(id.no, &access)? {
-            return Ok(());
-        }
-        let guard = pool.fix_shared(space.space(), id.no, &access)?;
+        let is_allocated = space.is_allocated(id.no, &pool.access(AccessKind::Backup))?;
+        // The log that is copied may have records of a page that is free by now. Its damage is no
+        // damage of its table.
+        let access = pool.access(if is_allocated { AccessKind::Backup } else { AccessKind::Recovery });
+        let guard = match pool.fix_shared(space.space(), id.no, &access) {
+            Err(error) if error.is_damage() && !is_allocated => return Ok(()),
+            fixed => fixed?,
+        };
         bytes.copy_from_slice(&guard);
         drop(guard);
-        page::seal(bytes);
+        if !page::is_blank(bytes) {
+            page::seal(bytes);
+        }
         Ok(())
     }
 
-    /// Copies what was written to the log meanwhile.
-    fn copy_log(&mut self) -> Result<()> {
-        while let Some(group) = self.tail.next()? {
+    /// Copies the log up to `end` of what was written to it meanwhile.
+    fn copy_log(&mut self, end: Lsn) -> Result<()> {
+        while self.tail.position() < end
+            && let Some(group) = self.tail.next()?
+        {
             self.copy.push(&group)?;
         }
         self.progress.log_bytes = self.copy.position().since(self.first);
@@ -367,7 +376,7 @@ impl<'a> Backup<'a> {
         let end = wal.next_lsn();
         wal.flush_to(end)?;
         while self.copy.position() < end && !holdfast_base::planted!("backup-lacks-the-last-log") {
-            self.copy_log()?;
+            self.copy_log(end)?;
         }
         Ok(self.copy.position())
     }
