@@ -93,18 +93,20 @@ impl FileDisk {
         })
     }
 
-    /// Opens the directory at `path`; creates it, and its parents, if it is missing.
+    /// Opens the directory at `path`; creates it, and its parents, if it is missing. Their names
+    /// are durable when this returns.
     ///
     /// # Errors
     /// Any error of the system.
     pub fn create(path: impl AsRef<Path>, flush_method: FlushMethod) -> Result<FileDisk> {
         let path = path.as_ref();
         let failed = |e| Error::io("create", path.display(), e);
-        if !path.is_dir() {
+        let parents = parents_of_missing(path);
+        if !parents.is_empty() {
             std::fs::create_dir_all(path).map_err(failed)?;
-            if let Some(parent) = path.canonicalize().map_err(failed)?.parent() {
-                std::fs::File::open(parent).and_then(|p| p.sync_all()).map_err(failed)?;
-            }
+        }
+        for parent in parents {
+            std::fs::File::open(parent).and_then(|p| p.sync_all()).map_err(failed)?;
         }
         FileDisk::open(path, flush_method)
     }
@@ -149,6 +151,15 @@ impl FileDisk {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// The directories that get a new entry when the directory `path` is created, and those of its
+/// parents that are missing.
+fn parents_of_missing(path: &Path) -> Vec<PathBuf> {
+    let missing = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.is_dir());
+    let parent =
+        |dir: &Path| dir.parent().map(|above| if above.as_os_str().is_empty() { ".".into() } else { above.into() });
+    missing.filter_map(parent).collect()
 }
 
 impl Disk for FileDisk {
@@ -266,6 +277,22 @@ impl Drop for Locked {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Only the entry of the last one was made durable: a power cut could take all of a new
+    /// database, with its directory.
+    #[test]
+    fn the_entries_of_all_new_directories_are_made_durable() {
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path();
+        let [a, b, c] = ["a", "a/b", "a/b/c"].map(|name| top.join(name));
+        assert_eq!(parents_of_missing(&c), [b.clone(), a.clone(), top.to_owned()]);
+        std::fs::create_dir(&a).unwrap();
+        assert_eq!(parents_of_missing(&c), [b.clone(), a.clone()]);
+        FileDisk::create(&c, FlushMethod::Fsync).unwrap();
+        assert!(parents_of_missing(&c).is_empty());
+        let relative = Path::new("a directory that is not there/database");
+        assert_eq!(parents_of_missing(relative), [Path::new("a directory that is not there"), Path::new(".")]);
+    }
 
     /// A thread closes a database and opens it again while another thread starts a process.
     #[test]
