@@ -184,6 +184,8 @@ int ha_holdfast::reset()
   place.is_at_entry= false;
   writing.has_changed= false;
   place.is_at_row= copying.is_loading= reading.heads_refused= reading.is_semi_consistent= place.given_unlocked= linking.is_known= false;
+  // They keep the files of other tables.
+  linking.links.reset();
   hf_load_free(copying.load);
   copying.load= nullptr;
   writing.duplicate_lock= HF_LOCK_SHARED;

@@ -8,8 +8,13 @@
 #include "ddl/definition.h"
 
 #include <algorithm>
+#include <set>
 
 namespace holdfast {
+
+/* Those with links. Lock order: this mutex, then that of a share's links. */
+static std::mutex linked_mutex;
+static std::set<Share *> linked;
 
 std::string table_name(const char *path)
 {
@@ -65,6 +70,10 @@ Share::Share(const TABLE *table)
 
 Share::~Share()
 {
+  {
+    std::lock_guard<std::mutex> guard(linked_mutex);
+    linked.erase(this);
+  }
   if (open_table)
     hf_table_close(open_table);
 }
@@ -145,15 +154,47 @@ int Share::links(THD *thd, TABLE *table, const std::string &name, bool wait, std
     // What has changed in the meantime may lead to other tables.
     if (version != references_version())
       continue;
-    std::lock_guard<std::mutex> guard(links_mutex);
-    if (!known_links || known_links->version != version)
-      known_links= make_links(thd, table, name, version);
-    if (known_links->is_empty())
+    *out= links_of(thd, table, name, version);
+    if ((*out)->is_empty())
+    {
       unlinked_version= version;
-    else
-      *out= known_links;
+      out->reset();
+    }
     return 0;
   }
+}
+
+/* The links by this version of the references. The tables at the other ends stay as they are for
+   the statement. */
+std::shared_ptr<const Links> Share::links_of(THD *thd, TABLE *table, const std::string &name, uint64_t version)
+{
+  {
+    std::lock_guard<std::mutex> guard(links_mutex);
+    if (known_links && known_links->version == version)
+      return known_links;
+  }
+  std::shared_ptr<const Links> made= make_links(thd, table, name, version);
+  std::lock_guard<std::mutex> guard(linked_mutex);
+  linked.insert(this);
+  std::lock_guard<std::mutex> alone(links_mutex);
+  known_links= made;
+  return made;
+}
+
+std::shared_ptr<const Links> Share::give_up_links()
+{
+  std::lock_guard<std::mutex> guard(links_mutex);
+  return std::move(known_links);
+}
+
+void forget_links()
+{
+  // The last user of a file removes it, which takes time: without the mutex.
+  std::vector<std::shared_ptr<const Links>> given_up;
+  std::lock_guard<std::mutex> guard(linked_mutex);
+  for (Share *share : linked)
+    given_up.push_back(share->give_up_links());
+  linked.clear();
 }
 
 bool Share::is_referenced(const std::string &name)

@@ -106,6 +106,9 @@ public:
      `wait` definitions that are being changed are an error. */
   int links(THD *thd, TABLE *table, const std::string &name, bool wait, std::shared_ptr<const Links> *out);
 
+  /* The links, which the share has no more. */
+  std::shared_ptr<const Links> give_up_links();
+
   /* Whether anything refers to the table. */
   bool is_referenced(const std::string &name);
 
@@ -121,6 +124,7 @@ private:
   bool load_statistics(const Definition &definition);
   bool find_indexes();
   hf_code count(const Effort &effort);
+  std::shared_ptr<const Links> links_of(THD *thd, TABLE *table, const std::string &name, uint64_t version);
 
   std::mutex statistics_mutex;
   std::shared_ptr<const Statistics> known;
@@ -140,6 +144,10 @@ private:
   uchar format_found= Definition::FORMAT;
   uint64_t bytes_of_page= 0;
 };
+
+/* Gives up the links of all tables, which are to be made anew. Links keep tables at their other ends
+   open, and with them the files of those that were dropped or replaced. */
+void forget_links();
 
 } // namespace holdfast
 

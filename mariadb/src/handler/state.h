@@ -173,8 +173,8 @@ struct Counting
 /* FOREIGN KEYs of the table and to it. */
 struct Linking
 {
-  /* Null if there are none. Of the statement if `is_known`, which the end of the statement clears;
-     `find_links` sets both. */
+  /* Null if there are none, and between statements: links keep the files of other tables. Of the
+     statement if `is_known`; `find_links` sets both, the end of the statement clears both. */
   std::shared_ptr<const Links> links;
   bool is_known= false;
   /* The reference for which a row was refused last, in words, for the server's message. */

@@ -6,6 +6,7 @@
 
 #include "references.h"
 #include "ddl/definition.h"
+#include "handler/share.h"
 #include "plugin/errors.h"
 #include "sp_cache.h"
 #include "sql_show.h"
@@ -181,7 +182,8 @@ bool by_schema_and_name(const Reference &a, const Reference &b)
 class Known_references
 {
 public:
-  void set(const std::string &table, References references)
+  /* Whether links have to be made anew. */
+  bool set(const std::string &table, References references)
   {
     std::lock_guard<std::mutex> guard(mutex);
     bool mattered= matters(table);
@@ -202,15 +204,13 @@ public:
       by_child.erase(table);
     else
       by_child[table]= std::move(references);
-    if (mattered || matters(table))
-      changed();
+    return (mattered || matters(table)) && changed();
   }
 
-  void touch(const std::string &table)
+  bool touch(const std::string &table)
   {
     std::lock_guard<std::mutex> guard(mutex);
-    if (matters(table))
-      changed();
+    return matters(table) && changed();
   }
 
   References of(const std::string &table)
@@ -259,10 +259,11 @@ public:
 
 private:
   /* Routines keep lists of the tables that their statements open: those are to be made anew. */
-  void changed()
+  bool changed()
   {
     version++;
     sp_cache_invalidate();
+    return true;
   }
 
   bool matters(const std::string &table)
@@ -292,12 +293,14 @@ void collect_references()
 
 void know_references(const std::string &table, References references)
 {
-  known.set(table, std::move(references));
+  if (known.set(table, std::move(references)))
+    forget_links();
 }
 
 void table_has_changed(const std::string &table)
 {
-  known.touch(table);
+  if (known.touch(table))
+    forget_links();
 }
 
 References references_of(const std::string &table)
