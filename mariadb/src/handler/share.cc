@@ -217,13 +217,21 @@ bool Share::load_statistics(const Definition &definition)
   return true;
 }
 
+/* The caller holds `counting`. */
 hf_code Share::count(const Effort &effort)
 {
   std::shared_ptr<Statistics> fresh= std::make_shared<Statistics>();
   hf_code code= holdfast::count(open_table, keys, index_numbers, effort, fresh.get());
+  std::lock_guard<std::mutex> guard(statistics_mutex);
   if (code == HF_OK)
     known= fresh;
   return code;
+}
+
+std::shared_ptr<const Statistics> Share::known_statistics()
+{
+  std::lock_guard<std::mutex> guard(statistics_mutex);
+  return known;
 }
 
 /* Whether so many rows are too many or too few for what was counted at `then` rows. */
@@ -233,26 +241,36 @@ static bool out_of_date(uint64_t now, uint64_t then)
   return change > then / 10 + 8;
 }
 
+/* Sessions go on by the old numbers while one counts. */
 std::shared_ptr<const Statistics> Share::statistics(uint64_t rows)
 {
-  std::lock_guard<std::mutex> guard(statistics_mutex);
+  std::shared_ptr<const Statistics> now= known_statistics();
+  if (!now->leaves.empty() && !out_of_date(rows, now->rows))
+    return now;
+  std::unique_lock<std::mutex> alone(counting, std::defer_lock);
+  if (now->leaves.empty())
+    alone.lock();
+  else if (!alone.try_lock())
+    return now;
+  now= known_statistics();
   // Where counting fails, the old numbers have to do; a reader of the rows gets the error.
-  if (known->leaves.empty() || out_of_date(rows, known->rows))
+  if (now->leaves.empty() || out_of_date(rows, now->rows))
     count(IN_PASSING);
-  return known;
+  return known_statistics();
 }
 
 hf_code Share::analyze(const std::string &name)
 {
-  std::lock_guard<std::mutex> guard(statistics_mutex);
+  std::unique_lock<std::mutex> alone(counting);
   if (hf_code code= count(THOROUGH); code != HF_OK)
     return code;
+  alone.unlock();
   Definitions changed;
   Definition definition;
   if (hf_code code= read_definition(name, &definition); code != HF_OK)
     return code;
   Bytes bytes;
-  known->encode(&bytes);
+  known_statistics()->encode(&bytes);
   definition.statistics.assign((const char *) bytes.data(), bytes.size());
   changed.add(name, definition);
   return changed.write();

@@ -124,8 +124,12 @@ private:
   bool load_statistics(const Definition &definition);
   bool find_indexes();
   hf_code count(const Effort &effort);
+  std::shared_ptr<const Statistics> known_statistics();
   std::shared_ptr<const Links> links_of(THD *thd, TABLE *table, const std::string &name, uint64_t version);
 
+  /* One session counts at a time. Held while it reads pages; `statistics_mutex`, taken after it, is
+     held for a moment. */
+  std::mutex counting;
   std::mutex statistics_mutex;
   std::shared_ptr<const Statistics> known;
   const std::string server_version;  // of the definition; empty if it has none
