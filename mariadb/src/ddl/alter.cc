@@ -402,14 +402,15 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
   {
     const KEY &key= altered->key_info[i];
     uint kept= kept_key(table, info, key);
+    ctx->index_names.push_back(index_name(key.name));
     if (kept == MAX_KEY)
     {
       ctx->indexes.push_back({true, (uint32_t) added.size(), slice("", 0)});
       added.push_back(i);
-      specs.push_back({slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0});
+      specs.push_back({slice(ctx->index_names.back()), (key.flags & HA_NOSAME) != 0});
     }
     else if (i != altered->s->primary_key)
-      ctx->indexes.push_back({false, index_no_of(kept), slice(key.name.str, key.name.length)});
+      ctx->indexes.push_back({false, index_no_of(kept), slice(ctx->index_names.back())});
   }
   if (info->handler_flags & CHANGED_COLUMNS)
   {

@@ -11,6 +11,7 @@
 
 #include "handler/share.h"
 
+#include <deque>
 #include <map>
 
 namespace holdfast {
@@ -62,7 +63,8 @@ struct Altered : public inplace_alter_handler_ctx
   hf_alter *alter= nullptr;                 // if indexes change
   hf_load *anew= nullptr;                   // if the table is made anew
   std::shared_ptr<const New_indexes> added; // if there are any
-  std::vector<hf_index_source> indexes;     // where the altered table's secondary indexes come from
+  std::deque<std::string> index_names;      // the engine's, of the altered table
+  std::vector<hf_index_source> indexes;     // where its secondary indexes come from
   Row_history history;                      // of the altered table's rows, if columns change
   References references;                    // that it is to have
   std::map<std::string, References> others; // those of other tables, if its columns get other names

@@ -138,11 +138,13 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
   if (int error= refuse_in_cluster(ha_thd(), definition))
     return error;
   std::vector<hf_index_spec> indexes(definition->keys + (definition->primary_key == MAX_KEY ? 1 : 0));
+  std::vector<std::string> names(definition->keys);
   indexes[0]= {slice("ROW_ID", 6), true};
   for (uint i= 0; i < definition->keys; i++)
   {
     const KEY &key= form->key_info[i];
-    indexes[first_index_no(definition, i)]= {slice(key.name.str, key.name.length), (key.flags & HA_NOSAME) != 0};
+    names[i]= index_name(key.name);
+    indexes[first_index_no(definition, i)]= {slice(names[i]), (key.flags & HA_NOSAME) != 0};
   }
   std::string table= table_name(path);
   bool temporary= info_arg->tmp_table();

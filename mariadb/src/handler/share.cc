@@ -21,6 +21,53 @@ std::string table_name(const char *path)
   return path[0] == '.' && path[1] == '/' ? path + 2 : path;
 }
 
+/* Control characters, and the first two bytes of what stands for them: characters from U+F0000 on,
+   which have four bytes. */
+static const uchar CONTROL_END= 0x20, DELETE= 0x7F, UPPER_CONTROL= 0xC2, UPPER_CONTROL_END= 0xA0, STANDS_FOR[]= {0xF3, 0xB0};
+
+std::string index_name(const LEX_CSTRING &name)
+{
+  std::string out;
+  for (size_t i= 0; i < name.length; i++)
+  {
+    uchar c= (uchar) name.str[i], next= i + 1 < name.length ? (uchar) name.str[i + 1] : 0;
+    bool is_upper= c == UPPER_CONTROL && next < UPPER_CONTROL_END;
+    if (c >= CONTROL_END && c != DELETE && !is_upper)
+    {
+      out.push_back((char) c);
+      continue;
+    }
+    if (is_upper)
+    {
+      c= next;
+      i++;
+    }
+    out.append((const char *) STANDS_FOR, sizeof(STANDS_FOR));
+    out.push_back((char) (0x80 | c >> 6));
+    out.push_back((char) (0x80 | (c & 0x3F)));
+  }
+  return out;
+}
+
+std::string server_index_name(hf_slice name)
+{
+  std::string out;
+  for (size_t i= 0; i < name.len; i++)
+  {
+    if (name.len - i < 4 || memcmp(name.data + i, STANDS_FOR, sizeof(STANDS_FOR)))
+    {
+      out.push_back((char) name.data[i]);
+      continue;
+    }
+    uchar c= (uchar) ((name.data[i + 2] & 0x3F) << 6 | (name.data[i + 3] & 0x3F));
+    if (c > DELETE)
+      out.push_back((char) UPPER_CONTROL);
+    out.push_back((char) c);
+    i+= 3;
+  }
+  return out;
+}
+
 static std::vector<Index_key> keys_of(const TABLE *table)
 {
   std::vector<Index_key> keys;
@@ -107,7 +154,7 @@ bool Share::find_indexes()
   uint found= 0, index= 1;
   for (; hf_index_name(open_table, index, &name) == HF_OK; index++)
   {
-    std::string text((const char *) name.data, name.len);
+    std::string text= server_index_name(name);
     for (uint i= 0; i < keys.size(); i++)
     {
       if (i == primary_key || my_strcasecmp(system_charset_info, key_names[i].c_str(), text.c_str()))

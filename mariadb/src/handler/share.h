@@ -26,6 +26,11 @@ class New_indexes;
 /* The engine's name of the table that the server knows by `path`. */
 std::string table_name(const char *path);
 
+/* The engine's name of an index, which has no control characters: in place of one it has a character
+   beyond those that names of the server can have. And the server's name. */
+std::string index_name(const LEX_CSTRING &name);
+std::string server_index_name(hf_slice name);
+
 /* Number of the engine's index for the server's key `key_no` in a new table. Index 0 holds the rows, ordered by the
    primary key or by a hidden row id. */
 inline uint first_index_no(const TABLE_SHARE *share, uint key_no)

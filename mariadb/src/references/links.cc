@@ -134,7 +134,7 @@ static uint find_index(const hf_table *table, const TABLE *definition, uint key_
   hf_slice name;
   for (uint index= 1; hf_index_name(table, index, &name) == HF_OK; index++)
   {
-    std::string text((const char *) name.data, name.len);
+    std::string text= server_index_name(name);
     if (!my_strcasecmp(system_charset_info, definition->key_info[key_no].name.str, text.c_str()))
       return index;
   }
