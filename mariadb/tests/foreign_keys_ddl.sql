@@ -215,3 +215,10 @@ RENAME TABLE newer TO late;
 SET foreign_key_checks = 1;
 DROP TABLE early;
 DROP TABLE late;
+-- A table that is not there is not one that others refer to.
+SET foreign_key_checks = 0;
+CREATE TABLE early (a INT, FOREIGN KEY (a) REFERENCES late (a)) ENGINE=$ENGINE;
+SET foreign_key_checks = 1;
+DROP TABLE late;
+DROP TABLE IF EXISTS late;
+DROP TABLE IF EXISTS late, early;

@@ -326,7 +326,7 @@ int drop_table(handlerton *, const char *path)
 {
   std::string table= table_name(path);
   if (is_needed(current_thd, table))
-    return HA_ERR_ROW_IS_REFERENCED;
+    return look_for(table) == HF_TABLE_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : HA_ERR_ROW_IS_REFERENCED;
   if (!wait_for_children(current_thd, table))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
   hf_code code= drop(table);
