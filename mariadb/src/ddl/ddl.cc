@@ -325,6 +325,7 @@ static hf_code drop(const std::string &table)
 int drop_table(handlerton *, const char *path)
 {
   std::string table= table_name(path);
+  // One that is not there is none that others refer to.
   if (is_needed(current_thd, table))
     return look_for(table) == HF_TABLE_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : HA_ERR_ROW_IS_REFERENCED;
   if (!wait_for_children(current_thd, table))

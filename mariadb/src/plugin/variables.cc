@@ -9,6 +9,8 @@
 #include "errors.h"
 #include "sql_error.h"
 
+#include <mutex>
+
 namespace holdfast {
 
 static const ulonglong SMALLEST_POOL= 5ULL << 20;
@@ -30,6 +32,36 @@ static TYPELIB flush_method_typelib= {array_elements(flush_method_names) - 1, ""
 static ulonglong largest_pool()
 {
   return buffer_pool_size_max ? buffer_pool_size_max : 4 * buffer_pool_size;
+}
+
+/* While it lives, other sessions can connect, and read and set variables: the server holds a mutex
+   for all of that while a variable is set, and a pool that shrinks writes pages. Changes take
+   effect, and are shown, in one order.
+
+   Lock order: this mutex, then the server's. */
+class Unlocked_variables
+{
+public:
+  Unlocked_variables()
+  {
+    mysql_mutex_unlock(&LOCK_global_system_variables);
+    one_change.lock();
+  }
+
+  ~Unlocked_variables()
+  {
+    mysql_mutex_lock(&LOCK_global_system_variables);
+    one_change.unlock();
+  }
+
+private:
+  static inline std::mutex one_change;
+};
+
+static hf_code set_pool_size(ulonglong bytes)
+{
+  Unlocked_variables unlocked;
+  return hf_set_cache_size(database, bytes);
 }
 
 static void refused(hf_code code)
@@ -60,7 +92,7 @@ static int check_pool_size(THD *, struct st_mysql_sys_var *, void *save, struct 
 static void update_pool_size(THD *, struct st_mysql_sys_var *, void *, const void *save)
 {
   ulonglong bytes= *static_cast<const ulonglong *>(save);
-  hf_code code= hf_set_cache_size(database, bytes);
+  hf_code code= set_pool_size(bytes);
   if (code == HF_OK)
     buffer_pool_size= bytes;
   refused(code);
