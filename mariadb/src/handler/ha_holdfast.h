@@ -235,6 +235,7 @@ private:
                    holdfast::Bytes *to) const;
   void show_sizes(const holdfast::Statistics &counted, uint64_t rows);
   void show_large_values();
+  bool speaks_for_table() const;
   void set_rec_per_key(const holdfast::Statistics &counted);
   template <class Each> int each_entry(uint index, Each each);
   template <class Each> int each_row(Each each);

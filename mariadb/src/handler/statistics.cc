@@ -8,6 +8,7 @@
 
 #include "plugin/errors.h"
 #include "ha_holdfast.h"
+#include "ha_partition.h"
 
 using namespace holdfast;
 
@@ -27,7 +28,7 @@ int ha_holdfast::info(uint flag)
     hf_table_rows(share->table(), 0, &rows);
     std::shared_ptr<const Statistics> now= share->statistics(rows);
     show_sizes(*now, rows);
-    if (now != estimates.source || flag & HA_STATUS_CONST)
+    if ((now != estimates.source || flag & HA_STATUS_CONST) && speaks_for_table())
       set_rec_per_key(*now);
     estimates.source= now;
     // A statement that asks while rows may just be coming must not take the table for empty.
@@ -80,6 +81,20 @@ void ha_holdfast::show_large_values()
     return;
   stats.data_file_length= used - stats.index_file_length;
   stats.mean_rec_length= stats.records ? (ulong) (stats.data_file_length / stats.records) : 0;
+}
+
+/* Whether the table's rows per value are those of this handler: a partitioned table has those of its
+   largest partition, and all partitions write to the same place. */
+bool ha_holdfast::speaks_for_table() const
+{
+  if (!table->part_info || table->file->ht != partition_hton)
+    return true;
+  for (handler **part= static_cast<ha_partition *>(table->file)->get_child_handlers(); part && *part; part++)
+  {
+    if ((*part)->stats.records > stats.records)
+      return false;
+  }
+  return true;
 }
 
 /* Rows per value of the first parts of each key. All parts of the primary key that the server puts behind a key make it
