@@ -316,8 +316,9 @@ hf_code Share::analyze(const std::string &name)
   Definition definition;
   if (hf_code code= read_definition(name, &definition); code != HF_OK)
     return code;
+  std::shared_ptr<const Statistics> counted= known_statistics();
   Bytes bytes;
-  known_statistics()->encode(&bytes);
+  counted->encode(&bytes);
   definition.statistics.assign((const char *) bytes.data(), bytes.size());
   changed.add(name, definition);
   return changed.write();

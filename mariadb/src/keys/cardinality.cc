@@ -12,6 +12,16 @@ namespace holdfast {
 /* Fewer boundaries than this say too little about the rest of an index. */
 static const uint64_t ENOUGH_BOUNDARIES= 10;
 
+/* From value to value, between looks at whether the session was killed. */
+static const uint64_t JUMPS_BETWEEN_LOOKS= 64;
+
+/* Where no session asks, none is killed. */
+static bool is_killed()
+{
+  THD *thd= current_thd;
+  return thd && thd_kill_level(thd) != THD_IS_NOT_KILLED;
+}
+
 /* Counts boundaries in the entries of sampled leaves. */
 class Sampler
 {
@@ -63,6 +73,8 @@ static hf_code count_by_jumps(const hf_table *table, uint index, const Index_key
   Bytes from;
   for (*out= 0; *out < jumps; ++*out)
   {
+    if (*out % JUMPS_BETWEEN_LOOKS == JUMPS_BETWEEN_LOOKS - 1 && is_killed())
+      return HF_INTERRUPTED;
     hf_code code= hf_index_first_key(table, index, slice(from), buffer);
     if (code == HF_NOT_FOUND)
       return HF_OK;
@@ -89,6 +101,8 @@ static hf_code count_by_jumps(const hf_table *table, uint index, const Index_key
 static hf_code count_key(const hf_table *table, uint index, const Index_key &key, uint64_t entries,
                          const Effort &effort, hf_buffer *buffer, std::vector<uint64_t> *out)
 {
+  if (is_killed())
+    return HF_INTERRUPTED;
   Sampler sampler(key);
   hf_code code= hf_index_sample(table, index, effort.leaves, sample_entry, &sampler);
   for (size_t part= 0; code == HF_OK && part < key.count(); part++)
