@@ -186,6 +186,9 @@ int ha_holdfast::reset()
   place.is_at_row= copying.is_loading= reading.heads_refused= reading.is_semi_consistent= place.given_unlocked= linking.is_known= false;
   // They keep the files of other tables.
   linking.links.reset();
+  if (writing.rows_moved)
+    share->note_moved(writing.rows_moved);
+  writing.rows_moved= 0;
   hf_load_free(copying.load);
   copying.load= nullptr;
   writing.duplicate_lock= HF_LOCK_SHARED;

@@ -268,11 +268,14 @@ bool Share::load_statistics(const Definition &definition)
 hf_code Share::count(const Effort &effort)
 {
   std::shared_ptr<Statistics> fresh= std::make_shared<Statistics>();
+  uint64_t moved= rows_moved;
   hf_code code= holdfast::count(open_table, keys, index_numbers, effort, fresh.get());
+  if (code != HF_OK)
+    return code;
+  rows_moved-= moved;
   std::lock_guard<std::mutex> guard(statistics_mutex);
-  if (code == HF_OK)
-    known= fresh;
-  return code;
+  known= fresh;
+  return HF_OK;
 }
 
 std::shared_ptr<const Statistics> Share::known_statistics()
@@ -281,18 +284,20 @@ std::shared_ptr<const Statistics> Share::known_statistics()
   return known;
 }
 
-/* Whether so many rows are too many or too few for what was counted at `then` rows. */
-static bool out_of_date(uint64_t now, uint64_t then)
+/* Whether there are too many or too few rows by now for what was counted, or too many have got other
+   keys. In a small table, where wrong numbers do little harm, all may have. */
+bool Share::is_out_of_date(const Statistics &counted, uint64_t rows) const
 {
-  uint64_t change= now > then ? now - then : then - now;
-  return change > then / 10 + 8;
+  static const uint64_t FEW_ROWS= 8, FEW_MOVED= 200;
+  uint64_t then= counted.rows, change= rows > then ? rows - then : then - rows;
+  return counted.leaves.empty() || change > then / 10 + FEW_ROWS || rows_moved > then / 10 + FEW_MOVED;
 }
 
 /* Sessions go on by the old numbers while one counts. */
 std::shared_ptr<const Statistics> Share::statistics(uint64_t rows)
 {
   std::shared_ptr<const Statistics> now= known_statistics();
-  if (!now->leaves.empty() && !out_of_date(rows, now->rows))
+  if (!is_out_of_date(*now, rows))
     return now;
   std::unique_lock<std::mutex> alone(counting, std::defer_lock);
   if (now->leaves.empty())
@@ -301,7 +306,7 @@ std::shared_ptr<const Statistics> Share::statistics(uint64_t rows)
     return now;
   now= known_statistics();
   // Where counting fails, the old numbers have to do; a reader of the rows gets the error.
-  if (now->leaves.empty() || out_of_date(rows, now->rows))
+  if (is_out_of_date(*now, rows))
     count(IN_PASSING);
   return known_statistics();
 }
@@ -311,12 +316,12 @@ hf_code Share::analyze(const std::string &name)
   std::unique_lock<std::mutex> alone(counting);
   if (hf_code code= count(THOROUGH); code != HF_OK)
     return code;
+  std::shared_ptr<const Statistics> counted= known_statistics();
   alone.unlock();
   Definitions changed;
   Definition definition;
   if (hf_code code= read_definition(name, &definition); code != HF_OK)
     return code;
-  std::shared_ptr<const Statistics> counted= known_statistics();
   Bytes bytes;
   counted->encode(&bytes);
   definition.statistics.assign((const char *) bytes.data(), bytes.size());

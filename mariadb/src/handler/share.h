@@ -89,8 +89,12 @@ public:
   uint generation() const { return openings; }
   bool has_primary_key() const { return primary_key != MAX_KEY; }
 
-  /* The statistics: those that there are, counted anew when the number of rows has changed by a tenth since. */
+  /* The statistics: those that there are, counted anew when the number of rows has changed by a
+     tenth since, or so many rows have got other keys. */
   std::shared_ptr<const Statistics> statistics(uint64_t rows);
+
+  /* So many rows were changed and have other keys now. */
+  void note_moved(uint64_t rows) { rows_moved.fetch_add(rows, std::memory_order_relaxed); }
 
   /* Counts thoroughly, and keeps that in the catalog. */
   hf_code analyze(const std::string &name);
@@ -129,6 +133,7 @@ private:
   bool load_statistics(const Definition &definition);
   bool find_indexes();
   hf_code count(const Effort &effort);
+  bool is_out_of_date(const Statistics &counted, uint64_t rows) const;
   std::shared_ptr<const Statistics> known_statistics();
   std::shared_ptr<const Links> links_of(THD *thd, TABLE *table, const std::string &name, uint64_t version);
 
@@ -137,6 +142,7 @@ private:
   std::mutex counting;
   std::mutex statistics_mutex;
   std::shared_ptr<const Statistics> known;
+  std::atomic<uint64_t> rows_moved{0};  // since they were counted
   const std::string server_version;  // of the definition; empty if it has none
   bool version_agrees= true;
   std::vector<std::string> key_names;

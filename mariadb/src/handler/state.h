@@ -141,6 +141,9 @@ struct Writing
   /* The lock of the row that has the key of a new one: exclusive where that row is going to be
      replaced or changed. `extra` sets it. */
   hf_lock duplicate_lock= HF_LOCK_SHARED;
+  /* Rows that were changed and have other keys now: of the table's statistics, at the end of the
+     statement. */
+  uint64_t rows_moved= 0;
 };
 
 /* The target of a copy (ALTER TABLE), while the server fills it: from HA_EXTRA_BEGIN_COPY to

@@ -234,16 +234,20 @@ int ha_holdfast::change_row(const uchar *before, const uchar *after)
   }
   uint64_t savepoint= begin_row();
   int error= update_row_itself(after);
+  bool moves= !stays;
   for (uint key_no= 0; !error && key_no < table->s->keys; key_no++)
   {
-    if (key_no != share->primary_key && !(stays && share->keys[key_no].is_same(table, before, after)))
-      error= update_entry(key_no, before, after);
+    if (key_no == share->primary_key || (stays && share->keys[key_no].is_same(table, before, after)))
+      continue;
+    moves= true;
+    error= update_entry(key_no, before, after);
   }
   if (!error)
     error= note_change(before, after);
   error= commit_alone(undo_row(savepoint, check_links_after(error, before, after)));
   if (error)
     return error;
+  writing.rows_moved+= moves;
   row_key= new_row.key;
   // ON DUPLICATE KEY UPDATE counts as an insert.
   const Field *number= table->found_next_number_field;
