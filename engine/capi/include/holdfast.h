@@ -465,6 +465,10 @@ hf_code hf_transaction_info(hf_transaction *transaction, uint64_t *serial, uint6
 /* Whether the transaction holds any lock, that of rows which it has changed included. */
 hf_code hf_holds_locks(hf_transaction *transaction, bool *out);
 
+/* Whether the transaction's snapshot was given up, to keep old versions to their limit: then
+   that is why a read came to HF_SNAPSHOT_TOO_OLD. */
+hf_code hf_snapshot_is_given_up(hf_transaction *transaction, bool *out);
+
 /* Ends the lock wait of a transaction, by its number; from any thread. Nothing happens if there
    is none. */
 hf_code hf_kill(const hf_database *database, uint64_t serial);

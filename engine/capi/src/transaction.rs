@@ -230,6 +230,14 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Whether the transaction's snapshot was given up, to keep old versions to their limit: then
+    /// that is why a read came to [`Code::SnapshotTooOld`].
+    fn hf_snapshot_is_given_up(transaction: *mut Transaction, out: *mut bool) {
+        let given_up = take!(exclusive(transaction))?.raw.txn().is_view_given_up();
+        take!(put(out, given_up));
+        Ok(Code::Ok)
+    }
+
     /// Ends the lock wait of a transaction, by its number; from any thread. Nothing happens if
     /// there is none.
     fn hf_kill(database: *const Database, serial: u64) {

@@ -254,8 +254,9 @@ impl TxnSystem {
         self.open.writer(id)
     }
 
-    pub(crate) fn open_view(reference: &Local<Arc<TxnSystem>>, read_only: bool) -> OpenView {
-        let view = reference.views.open(&reference.map, read_only);
+    /// Opens a view; `gives_way`: as for [`Views::open`].
+    pub(crate) fn open_view(reference: &Local<Arc<TxnSystem>>, gives_way: bool) -> OpenView {
+        let view = reference.views.open(&reference.map, gives_way);
         OpenView { system: Arc::clone(reference), view }
     }
 

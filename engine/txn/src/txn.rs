@@ -169,6 +169,12 @@ impl Txn {
         self.log.is_some() || self.owner.get().is_some_and(|owner| owner.holds_locks())
     }
 
+    /// Whether its view was given up, to keep old versions to their limit.
+    #[must_use]
+    pub fn is_view_given_up(&self) -> bool {
+        self.view.as_ref().is_some_and(|view| view.is_cancelled())
+    }
+
     /// Undo records written: changes made and not undone.
     #[must_use]
     pub fn changes(&self) -> u64 {
@@ -286,11 +292,18 @@ impl Txn {
         (Reader { view, me, owner }, system)
     }
 
+    /// The transaction changes rows: it would lose more than its reads.
+    pub(crate) fn keep_views(&self) {
+        [&self.view, &self.cursors_view].into_iter().flatten().for_each(|view| view.keep());
+    }
+
     fn view_and_owner(&mut self) -> (&OpenView, Option<&Owner>, &TxnSystem) {
         let shared = if self.first_updater_wins() { self.for_cursors.as_ref() } else { None };
-        let (system, read_only) = (&self.system, self.options.read_only);
+        // A transaction that acts on the newest rows decides nothing by its view.
+        let acts_on_newest = !self.first_updater_wins() && self.id == TxnId::NONE;
+        let (system, gives_way) = (&self.system, self.options.read_only || acts_on_newest);
         let view = self.view.get_or_insert_with(|| {
-            let view = TxnSystem::open_view(system, read_only);
+            let view = TxnSystem::open_view(system, gives_way);
             if let Some(shared) = shared {
                 shared.lock().view = Some(view.share());
             }

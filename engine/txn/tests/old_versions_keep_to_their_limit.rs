@@ -113,3 +113,28 @@ fn what_was_kept_for_a_view_is_dropped_in_slices() {
     assert!(slices > 10, "{slices} slices");
     db.verify_clean();
 }
+
+/// MariaDB declares no transaction read-only, so its limit had no effect.
+#[test]
+fn a_transaction_that_has_changed_nothing_gives_way() {
+    const ROWS: u64 = 20_000;
+    let db = filled(ROWS, false);
+    db.purge();
+    let begin = || {
+        let mut txn = db.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::default() });
+        txn.take_snapshot();
+        txn
+    };
+    let (mut reader, mut writer, next) = (begin(), begin(), AtomicU64::new(1));
+    assert!(writer.update(&db.rows, &key(ROWS - 1), b"mine", None).unwrap());
+    for _ in 0..3_000 {
+        change(&db, &next, ROWS);
+    }
+    assert!(is_given_up(&mut reader, &db) && reader.is_view_given_up());
+    assert!(!is_given_up(&mut writer, &db) && !writer.is_view_given_up());
+    // It loses its snapshot, and nothing else.
+    assert!(reader.update(&db.rows, &key(ROWS - 2), b"too", None).unwrap());
+    reader.commit(FlushAtCommit::Lazy).unwrap();
+    writer.commit(FlushAtCommit::Lazy).unwrap();
+    db.verify_clean();
+}

@@ -6,6 +6,7 @@
 
 #include "errors.h"
 #include "status.h"
+#include "transaction.h"
 #include "variables.h"
 
 namespace holdfast {
@@ -45,7 +46,6 @@ static int plain_error(hf_code code, int not_found)
   case HF_TABLE_EXISTS:
     return HA_ERR_TABLE_EXIST;
   case HF_LIMIT_REACHED:
-    return HA_ERR_LOCK_TABLE_FULL;
   case HF_IO:
   case HF_POISONED:
   case HF_INVALID:
@@ -58,17 +58,31 @@ static int plain_error(hf_code code, int not_found)
   return HA_ERR_GENERIC;
 }
 
+/* Says that the snapshot is too old because of a setting, if so: the server's words for the error
+   are about a table that is younger. */
+static void say_given_up(THD *thd)
+{
+  Connection *connection= thd ? Connection::existing(thd) : nullptr;
+  bool given_up= false;
+  if (connection && connection->transaction && hf_snapshot_is_given_up(connection->transaction, &given_up) == HF_OK && given_up)
+    my_printf_error(ER_TABLE_DEF_CHANGED, "Holdfast: the snapshot of the transaction was given up, because the versions of rows that it "
+                    "needs reached holdfast_version_limit; roll back, begin again", MYF(0));
+}
+
 int server_error(hf_code code, THD *thd, int not_found)
 {
   int error= plain_error(code, not_found);
+  if (code == HF_SNAPSHOT_TOO_OLD)
+    say_given_up(thd);
   if (code == HF_DEADLOCK && print_all_deadlocks())
     log_deadlock();
   // The engine has rolled the transaction back; the server is to do the same with the other engines
   // and the binary log.
   if (code == HF_DEADLOCK || code == HF_CONFLICT)
     thd->mark_transaction_to_rollback(true);
+  // A transaction that is too large is no concern of the error log.
   else if (error == HA_ERR_GENERIC || error == HA_ERR_CRASHED)
-    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: %s", MYF(ME_ERROR_LOG), hf_error_message());
+    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: %s", MYF(code == HF_LIMIT_REACHED ? 0 : ME_ERROR_LOG), hf_error_message());
   return error;
 }
 

@@ -28,6 +28,11 @@ pub(crate) use ok;
 
 /// Opens or creates a database with default settings.
 pub fn open(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>) -> *mut Database {
+    open_with(path, recovery_progress, 0)
+}
+
+/// The same, with so many bytes of old versions; 0: the default.
+pub fn open_with(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>, version_limit: u64) -> *mut Database {
     let settings = Settings {
         struct_size: size_of::<Settings>(),
         cache_size: 0,
@@ -35,7 +40,7 @@ pub fn open(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>) -> *
         log_capacity: 0,
         log_buffer: 0,
         page_size: 0,
-        version_limit: 0,
+        version_limit,
         undo_limit: 0,
         flush_method: FlushMethod::Fsync,
         policy: Policy::Holdfast,

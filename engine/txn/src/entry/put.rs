@@ -81,6 +81,7 @@ impl Txn {
         debug_assert!(early.is_some() || self.id == TxnId::NONE, "a transaction has one log");
         let page = self.system.undo.take_page(acc)?;
         self.id = early.unwrap_or_else(|| self.system.new_txn_id(self.owner()));
+        self.keep_views();
         Ok(UndoLog::new(&self.system.undo, self.id, page))
     }
 

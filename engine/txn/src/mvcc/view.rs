@@ -87,7 +87,7 @@ pub struct View {
     no: CommitNo,
     low: TxnId,
     high: TxnId,
-    read_only: bool,
+    gives_way: AtomicBool,
     active_at_birth: OnceLock<Box<[TxnId]>>,
     cancelled: AtomicBool,
     charges: Mutex<Charges>,
@@ -120,10 +120,9 @@ impl View {
         self.active_at_birth.get().is_some()
     }
 
-    /// Whether it belongs to a transaction that declared itself read-only.
-    #[must_use]
-    pub fn is_read_only(&self) -> bool {
-        self.read_only
+    /// Says that it may not be given up from now on: its transaction changes rows.
+    pub fn keep(&self) {
+        self.gives_way.store(false, Ordering::Relaxed);
     }
 
     /// Whether it was given up.
@@ -253,8 +252,9 @@ impl Views {
         Views { clock: Arc::clone(clock), shards: Spread::default() }
     }
 
-    /// Opens a view of everything that is committed now, with one holder.
-    pub fn open(&self, map: &CommitMap, read_only: bool) -> Arc<View> {
+    /// Opens a view of everything that is committed now, with one holder. `gives_way`: it may be
+    /// given up to keep old versions to their limit, until [`View::keep`].
+    pub fn open(&self, map: &CommitMap, gives_way: bool) -> Arc<View> {
         let group = thread_group();
         let shard = self.shards.of(group);
         let mut live = shard.live.lock();
@@ -275,7 +275,7 @@ impl Views {
             no,
             low,
             high,
-            read_only,
+            gives_way: AtomicBool::new(gives_way),
             active_at_birth: OnceLock::new(),
             cancelled: AtomicBool::new(false),
             charges: Mutex::default(),
@@ -397,10 +397,9 @@ impl Views {
         short.len() as u64
     }
 
-    /// Gives up the oldest view of a read-only transaction. Returns what was kept for it, if there
-    /// was one.
-    pub fn cancel_oldest_read_only(&self) -> Option<Sweep> {
-        while let Some(view) = self.oldest_of(|view| view.read_only) {
+    /// Gives up the oldest view that gives way. Returns what was kept for it, if there was one.
+    pub fn cancel_oldest(&self) -> Option<Sweep> {
+        while let Some(view) = self.oldest_of(|view| view.gives_way.load(Ordering::Relaxed)) {
             // Before other threads find that no view needs what this one needs.
             view.cancelled.store(true, Ordering::Release);
             // Else its holder is closing it, and reads no more.
@@ -502,18 +501,22 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_read_only_view_is_cancelled_first() {
+    fn the_oldest_view_that_gives_way_is_cancelled_first() {
         let mut c = Commits::new();
         let writer = c.views.open(&c.map, false);
+        let changes = c.views.open(&c.map, true);
+        changes.keep();
         let first = c.views.open(&c.map, true);
         let id = c.begin();
         c.commit(id);
         let second = c.views.open(&c.map, true);
-        assert!(c.views.cancel_oldest_read_only().is_some());
+        assert!(c.views.cancel_oldest().is_some());
         assert!(first.check().is_err() && writer.check().is_ok() && second.check().is_ok());
-        assert!(c.views.cancel_oldest_read_only().is_some());
+        assert!(changes.check().is_ok());
+        assert_eq!(c.views.close(&changes), Sweep::Nothing);
+        assert!(c.views.cancel_oldest().is_some());
         assert!(second.check().is_err());
-        assert!(c.views.cancel_oldest_read_only().is_none());
+        assert!(c.views.cancel_oldest().is_none());
         assert_eq!(c.views.close(&first), Sweep::Nothing);
         assert_eq!(c.views.count(), 1);
         assert_eq!(c.views.oldest(), CommitNo(0));

@@ -60,7 +60,7 @@ impl Purger {
             if !self.views_keep_too_much() || !state.owned.is_empty() {
                 return Ok(false);
             }
-            let Some(kept) = self.views.cancel_oldest_read_only() else { return Ok(false) };
+            let Some(kept) = self.views.cancel_oldest() else { return Ok(false) };
             self.metrics.inc(Counter::TrxSnapshotTooOld);
             self.background.request_sweep(kept);
             self.tidy_shelf();
