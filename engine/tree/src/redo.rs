@@ -13,6 +13,14 @@
 //! different times: the checkpoint stays behind until all of the log is applied, so the next
 //! recovery finds the same groups (invariant *no checkpoint before the end of redo*).
 //!
+//! # Passes
+//! Where a batch has records of more pages than the cache holds, the next batches bring in most of
+//! these pages again, and each time they are written in between. If that moves more bytes than the
+//! log has, redo goes through the log several times: a *pass* takes the records of a part of the
+//! pages, so that each page is brought in once. A part is a range of hashes of neighbouring pages.
+//! A full batch leaves the upper half of its range to later passes. If it has records of
+//! neighbours alone, it is applied, and the pass goes on behind it.
+//!
 //! # Pages that have their changes already
 //! What a file gives back need not be durable: the process that wrote it may have ended before a
 //! sync, or its sync may have failed, after which the system takes for clean what never reached the
@@ -43,6 +51,7 @@ use holdfast_base::page::{OFF_TYPE, TYPE_FORSAKEN};
 use holdfast_base::{Error, HashMap, Lsn, PageId, Result, SpaceId, thread};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind, Space};
+use holdfast_wal::{Group, Progress, Recovery};
 
 use crate::op::PageOp;
 use crate::store::Store;
@@ -66,6 +75,19 @@ const THREADS_PER_CORE: usize = 8;
 const THREADS_MAX: usize = 64;
 /// Pages that are worth a thread.
 const PAGES_PER_THREAD: usize = 32;
+/// Bytes of log between two reports of progress.
+const REPORT_EVERY: u64 = 4 << 20;
+/// So many neighbouring pages are in one part: they are read, and written, one after the other.
+const NEIGHBOURS: u32 = 16;
+/// The parts of all pages.
+const ALL: Range<u64> = 0..1 << 32;
+
+/// The part of a page.
+fn part(id: PageId) -> u64 {
+    let neighbours = u64::from(id.space.0) << 32 | u64::from(id.no.0 / NEIGHBOURS);
+    // By the golden ratio: neighbours of neighbours are far from each other, all parts alike.
+    neighbours.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+}
 
 /// Redo over a log: finds each space once and remembers those that are missing.
 pub struct Redo<'a> {
@@ -76,6 +98,12 @@ pub struct Redo<'a> {
     batch: Batch,
     /// Bytes of a batch that is full.
     full: usize,
+    /// The parts that this pass takes.
+    parts: Range<u64>,
+    /// Batches of all parts have been applied up to here.
+    applied: Lsn,
+    /// The last report of progress.
+    reported: u64,
 }
 
 /// A record of a batch.
@@ -101,6 +129,39 @@ impl Batch {
     fn memory(&self) -> usize {
         self.bytes.len() + self.records.len() * size_of::<Record>()
     }
+
+    fn pages(&self) -> usize {
+        let mut pages: Vec<PageId> = self.records.iter().map(|record| record.id).collect();
+        pages.sort_unstable();
+        pages.dedup();
+        pages.len()
+    }
+
+    /// Where the upper half of the records begins, by parts; `None` if all are of one part.
+    fn upper_half(&self) -> Option<u64> {
+        let mut parts: Vec<u64> = self.records.iter().map(|record| part(record.id)).collect();
+        parts.sort_unstable();
+        let (least, middle) = (*parts.first()?, *parts.get(parts.len() / 2)?);
+        let begin = if middle > least { Some(middle) } else { parts.into_iter().find(|other| *other > middle) };
+        begin.filter(|begin| *begin > least)
+    }
+
+    /// Drops the records of parts from `end` on.
+    fn truncate(&mut self, end: u64) {
+        let Batch { bytes, records } = self;
+        let mut len = 0;
+        records.retain_mut(|record| {
+            if part(record.id) >= end {
+                return false;
+            }
+            let to = len..len + record.bytes.len();
+            bytes.copy_within(record.bytes.clone(), to.start);
+            len = to.end;
+            record.bytes = to;
+            true
+        });
+        bytes.truncate(len);
+    }
 }
 
 impl<'a> Redo<'a> {
@@ -114,6 +175,9 @@ impl<'a> Redo<'a> {
             spaces: Spaces::default(),
             batch: Batch::default(),
             full: (cache / CACHE_PART).min(BATCH_MAX),
+            parts: ALL,
+            applied: Lsn(0),
+            reported: 0,
         }
     }
 
@@ -123,39 +187,103 @@ impl<'a> Redo<'a> {
         Redo { may_pass_over: Arc::new(which), ..self }
     }
 
-    /// Takes the next group of the log, logged from `start` to `end`, and applies a full batch to
-    /// the pages that do not have it yet. Skips records of spaces that do not exist.
+    /// Applies the log of `recovery` to the pages that do not have it yet, and skips records of
+    /// spaces that do not exist. Tells `progress` the bytes of log that are as good as applied.
+    /// Returns the spaces that records were skipped for, because their files do not exist.
     ///
     /// # Errors
-    /// [`Error::DamagedFile`] if `payload` is no sequence of records; [`Error::DamagedPage`] if a
+    /// [`Error::DamagedFile`] if a group is no sequence of records; [`Error::DamagedPage`] if a
     /// page is damaged or a record does not fit its page, unless the page may be passed over; other
-    /// errors of reading pages.
-    pub fn apply(&mut self, start: Lsn, end: Lsn, payload: &[u8]) -> Result<()> {
-        let mut from = Reader::new(payload);
-        let mut last = None;
-        while !from.is_empty() {
-            let at = payload.len() - from.remaining();
-            let (id, op) = PageOp::decode(&mut from, last).ok_or_else(|| undecodable(start))?;
-            let begins = op.initialises();
-            last = Some(id);
-            if self.has_space(id.space)? {
-                let begin = self.batch.bytes.len();
-                self.batch.bytes.extend_from_slice(&payload[at..payload.len() - from.remaining()]);
-                let bytes = begin..self.batch.bytes.len();
-                self.batch.records.push(Record { id, bytes, start, end, begins });
+    /// errors of reading log and pages.
+    pub fn run(mut self, recovery: &mut Recovery, progress: &mut dyn FnMut(u64)) -> Result<BTreeSet<SpaceId>> {
+        loop {
+            let mut told = recovery.checkpoint_lsn();
+            while let Some(group) = recovery.next()? {
+                let end = group.end;
+                if group.start >= self.applied {
+                    self.collect(&group)?;
+                }
+                if self.batch.memory() >= self.full {
+                    self.make_room(end, recovery.progress().total)?;
+                }
+                if end.since(told) >= REPORT_EVERY {
+                    told = end;
+                    progress(self.done(recovery.progress()));
+                }
             }
+            let filled = self.batch.memory();
+            self.apply_batch()?;
+            progress(self.done(recovery.progress()));
+            if !self.begins_pass(filled) {
+                return Ok(self.missing());
+            }
+            recovery.rewind();
         }
-        if self.batch.memory() >= self.full { self.apply_batch() } else { Ok(()) }
     }
 
-    /// Applies what is left. Returns the spaces that records were skipped for, because their files
-    /// do not exist.
-    ///
-    /// # Errors
-    /// As [`Redo::apply`].
-    pub fn finish(mut self) -> Result<BTreeSet<SpaceId>> {
+    /// Takes the records of the parts of this pass.
+    fn collect(&mut self, group: &Group<'_>) -> Result<()> {
+        let (mut from, mut last) = (Reader::new(group.payload), None);
+        while !from.is_empty() {
+            let at = group.payload.len() - from.remaining();
+            let (id, op) = PageOp::decode(&mut from, last).ok_or_else(|| undecodable(group.start))?;
+            let begins = op.initialises();
+            last = Some(id);
+            if (self.parts == ALL || self.parts.contains(&part(id))) && self.has_space(id.space)? {
+                let begin = self.batch.bytes.len();
+                self.batch.bytes.extend_from_slice(&group.payload[at..group.payload.len() - from.remaining()]);
+                let bytes = begin..self.batch.bytes.len();
+                self.batch.records.push(Record { id, bytes, start: group.start, end: group.end, begins });
+            }
+        }
+        Ok(())
+    }
+
+    /// The batch is full, with the group that ends at `end`: leaves a part of it to later passes
+    /// over the `log` bytes, or applies it.
+    fn make_room(&mut self, end: Lsn, log: u64) -> Result<()> {
+        let takes_all = self.parts == ALL;
+        let upper = if takes_all && !self.needs_passes(log) { None } else { self.batch.upper_half() };
+        if let Some(upper) = upper {
+            self.parts.end = upper;
+            self.batch.truncate(upper);
+            return Ok(());
+        }
         self.apply_batch()?;
-        Ok(self.missing())
+        if takes_all {
+            self.applied = end;
+        }
+        Ok(())
+    }
+
+    /// Whether pages that are brought in and written again by each batch cost more than reading the
+    /// log again.
+    fn needs_passes(&self, log: u64) -> bool {
+        let (pages, pool) = (self.batch.pages(), self.store.pool());
+        pages > pool.frames() && 2 * (pages * self.store.page_size()) as u64 > log
+    }
+
+    /// Begins the next pass, over about as many parts as fill a batch: those of the last one
+    /// `filled` so many bytes. False if all parts are done.
+    fn begins_pass(&mut self, filled: usize) -> bool {
+        let Range { start, end } = self.parts;
+        if end >= ALL.end {
+            return false;
+        }
+        // A little less: one part has more than another.
+        let width = (end - start).saturating_mul(self.full as u64 / 8 * 7) / filled.max(1) as u64;
+        self.parts = end..end.saturating_add(width.max(1)).min(ALL.end);
+        true
+    }
+
+    /// The bytes of log that are as good as applied, if this pass has come so far.
+    fn done(&mut self, pass: Progress) -> u64 {
+        let share = |parts: u64| parts as f64 / ALL.end as f64;
+        let passed = share(self.parts.start) * pass.total as f64;
+        let done = passed + share(self.parts.end - self.parts.start) * pass.done as f64;
+        // The first pass does not know what it leaves to others.
+        self.reported = self.reported.max(done as u64);
+        self.reported
     }
 
     fn has_space(&mut self, id: SpaceId) -> Result<bool> {

@@ -42,6 +42,8 @@ pub struct Recovery {
     wal: Arc<Wal>,
     reader: LogReader,
     end: LogEnd,
+    /// The groups are returned again.
+    again: bool,
 }
 
 impl Wal {
@@ -92,7 +94,7 @@ impl Wal {
         metrics.set(Gauge::RecoveryProgress, reader.progress().total);
         let wal = Wal::assemble(sizes, config, file, segments, metrics);
         wal.ends_at(end.lsn.0);
-        Ok((wal.clone(), Recovery { wal, reader, end }))
+        Ok((wal.clone(), Recovery { wal, reader, end, again: false }))
     }
 }
 
@@ -161,7 +163,7 @@ impl Recovery {
     #[expect(clippy::should_implement_trait, reason = "the group borrows from the reader")]
     pub fn next(&mut self) -> Result<Option<Group<'_>>> {
         let group = self.reader.next()?;
-        if let Some(group) = &group {
+        if let Some(group) = group.as_ref().filter(|_| !self.again) {
             self.wal.recovered_to(group.end.0);
             let metrics = self.wal.metrics();
             metrics.inc(Counter::RecoveryGroups);
@@ -171,6 +173,14 @@ impl Recovery {
         Ok(group)
     }
 
+    /// Goes back to the first group. To be called behind the last one: all that the log has counts
+    /// as durable.
+    pub fn rewind(&mut self) {
+        debug_assert_eq!(self.reader.position(), self.end.lsn, "it goes back from the end");
+        self.reader.rewind(self.end.lsn.0);
+        self.again = true;
+    }
+
     /// Ends recovery: begins a new epoch, takes over unused segment files, and opens the log for
     /// appending.
     ///
@@ -178,7 +188,7 @@ impl Recovery {
     /// [`Error::InvalidArgument`] if groups are left; any error of the disk. The log can be opened
     /// again then.
     pub fn finish(self) -> Result<()> {
-        let Recovery { wal, reader, end } = self;
+        let Recovery { wal, reader, end, again: _ } = self;
         let end = end.lsn.0;
         if reader.position().0 != end {
             return Err(Error::invalid("recovery has not applied the whole log"));

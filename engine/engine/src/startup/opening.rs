@@ -119,15 +119,12 @@ fn sound_header(file: &dyn File, id: SpaceId, page_size: usize) -> Result<Option
     Ok(if is_sound { SpaceHeader::decode(&first) } else { None })
 }
 
-/// Bytes of log between two calls of the progress callback.
-const PROGRESS_EVERY: u64 = 4 << 20;
-
 /// Applies the log from the checkpoint to its end, and opens it for appending.
 fn redo(environment: &Environment, files: &mut Files, mut recovery: Recovery) -> Result<()> {
     let (disk, store, meta) = (Arc::clone(&environment.disk), Arc::clone(&files.store), files.meta.clone());
     let own: [Arc<Space>; 2] = [&files.system, &files.undo].map(|s| Arc::clone(s.space()));
     let opened = &mut files.opened;
-    let mut redo = Redo::new(&files.store, move |id| {
+    let redo = Redo::new(&files.store, move |id| {
         if let Some(space) = own.iter().find(|s| s.id() == id) {
             return Ok(Some(Arc::clone(space)));
         }
@@ -145,24 +142,14 @@ fn redo(environment: &Environment, files: &mut Files, mut recovery: Recovery) ->
     })
     .pass_over(|id| id != SYSTEM.0 && !holdfast_base::planted!("redo-stops-at-damage"));
     let access = files.store.pool().access(AccessKind::Recovery);
-    let report = |recovery: &Recovery| {
+    let log_bytes_total = recovery.progress().total;
+    let mut report = |log_bytes_done| {
         if let Some(callback) = &environment.settings.on_recovery_progress {
-            let progress = recovery.progress();
-            callback(RecoveryProgress { log_bytes_done: progress.done, log_bytes_total: progress.total });
+            callback(RecoveryProgress { log_bytes_done, log_bytes_total });
         }
     };
-    let mut reported = recovery.checkpoint_lsn();
-    report(&recovery);
-    while let Some(group) = recovery.next()? {
-        let end = group.end;
-        redo.apply(group.start, end, group.payload)?;
-        if end.since(reported) >= PROGRESS_EVERY {
-            reported = end;
-            report(&recovery);
-        }
-    }
-    redo.finish()?;
-    report(&recovery);
+    report(0);
+    redo.run(&mut recovery, &mut report)?;
     recovery.finish()?;
     // That a file grew may have been lost although the log knows of it.
     let own = [&files.system, &files.undo];

@@ -98,11 +98,8 @@ impl Bed {
         let space = SpaceFile::open(&store, disk.as_ref(), SPACE, FILE, UUID, false)?;
         let acc = store.pool().access(AccessKind::Recovery);
         let find = |id| Ok((id == SPACE).then(|| space.space().clone()));
-        let mut redo = Redo::new(&store, find).pass_over(move |_| pass_over);
-        while let Some(group) = recovery.next()? {
-            redo.apply(group.start, group.end, group.payload)?;
-        }
-        assert!(redo.finish()?.is_empty());
+        let redo = Redo::new(&store, find).pass_over(move |_| pass_over);
+        assert!(redo.run(&mut recovery, &mut |_| {})?.is_empty());
         match space.finish_recovery(&acc) {
             Err(error) if error.is_damage() && pass_over => {}
             result => result?,

@@ -163,13 +163,8 @@ impl Db {
         for (id, name) in FILES {
             files.push(SpaceFile::open(&store, disk.as_ref(), id, name, UUID, false)?);
         }
-        {
-            let mut redo = Redo::new(&store, |id| Ok(files.iter().find(|f| f.id() == id).map(|f| f.space().clone())));
-            while let Some(group) = recovery.next()? {
-                redo.apply(group.start, group.end, group.payload)?;
-            }
-            redo.finish()?;
-        }
+        Redo::new(&store, |id| Ok(files.iter().find(|f| f.id() == id).map(|f| f.space().clone())))
+            .run(&mut recovery, &mut |_| {})?;
         recovery.finish()?;
         for file in &files {
             file.finish_recovery(&store.pool().access(AccessKind::Recovery))?;
