@@ -27,7 +27,7 @@ pub const GRID: &str = "#e3e1dc";
 pub const FASTER: &str = "#1f6fd1";
 pub const SLOWER: &str = "#d1541f";
 /// Characters of a name that fit beside the scale.
-const NAME: usize = 66;
+const NAME: usize = 50;
 
 /// The picture as the text of an SVG file.
 pub fn svg(ratios: &[Ratio]) -> String {
