@@ -171,6 +171,7 @@ catalogue! {
     Checkpoints, "log_checkpoints", Count, "Checkpoints taken.";
     RecoveryGroups, "recovery_groups", Count, "Groups of log records applied by recovery.";
     RecoveryBytes, "recovery_bytes", Bytes, "Bytes of log read by recovery.";
+    RecoveryPasses, "recovery_passes", Count, "Times recovery went through the log again, for other pages.";
     RecoveryPagesSkipped, "recovery_pages_skipped", Count, "Page records that recovery skipped because the page already had them.";
 
     // Trees and spaces.

@@ -50,6 +50,7 @@ fn a_page_is_brought_in_once_for_all_of_the_log() {
     assert!(pages > 2 * setup.frames as u64, "the cache holds a part of the {pages} pages");
     assert!((CHANGES..2 * CHANGES).contains(&groups), "{groups} groups are counted once");
     assert!(read < 2 * pages, "{read} reads of {pages} pages");
+    assert!(metrics.get(Counter::RecoveryPasses) > 1, "the log is read again");
     let tree = bed.tree(root);
     assert_equals(&tree, &model, &bed.access());
     bed.verify_clean(&[&tree]);

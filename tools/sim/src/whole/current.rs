@@ -1,7 +1,7 @@
 //! A transaction under way: what it has seen and done, and what must follow from that for what it
 //! sees next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::ensure;
 use holdfast::{Isolation, Savepoint};
@@ -17,12 +17,15 @@ pub(super) struct Current {
     pub view: BTreeMap<Item, Option<Version>>,
     pub next: u64,
     pub statements: u64,
+    /// Changing tables that it has opened, so that they stay.
+    pub entered: BTreeSet<usize>,
     pub savepoints: Vec<(Savepoint, BTreeMap<Item, Option<Version>>, usize)>,
 }
 
 impl Current {
     pub fn new(record: Txn) -> Current {
-        Current { record, own: BTreeMap::new(), view: BTreeMap::new(), next: 0, statements: 0, savepoints: Vec::new() }
+        let (own, view, entered) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+        Current { record, own, view, next: 0, statements: 0, entered, savepoints: Vec::new() }
     }
 
     pub fn repeats(&self) -> bool {

@@ -40,16 +40,6 @@ struct Held<'t> {
     own_view: Option<Current>,
 }
 
-impl Reader {
-    /// What `read` makes of the table, for reading.
-    fn with<'t, T>(&'t self, name: &str, read: impl FnOnce(&Reading<'t>) -> Result<T, Stop>) -> Result<T, Stop> {
-        match self {
-            Reader::Read(txn) => read(&txn.open_table(&table(name))?),
-            Reader::Write(txn) => read(&*txn.open_table(&table(name))?),
-        }
-    }
-}
-
 impl Session {
     /// A transaction that keeps cursors open.
     pub fn held(&mut self) -> anyhow::Result<()> {
@@ -115,8 +105,16 @@ impl Session {
         match self.dice.below(10) {
             0..3 if open.len() < 4 => {
                 let place = self.place(known);
-                let held = reader.with(&place.name, |rows| self.open_held(current, rows, place.number))?;
-                open.push(held);
+                let held = match reader {
+                    Reader::Read(txn) => {
+                        Some(self.open_held(current, &txn.open_table(&table(&place.name))?, place.number)?)
+                    }
+                    Reader::Write(txn) => {
+                        let rows = self.open(current, &place, txn)?;
+                        rows.map(|rows| self.open_held(current, &rows, place.number)).transpose()?
+                    }
+                };
+                open.extend(held);
                 Ok(())
             }
             0..7 if !open.is_empty() => {
@@ -132,7 +130,8 @@ impl Session {
                 let Reader::Write(txn) = reader else { return Ok(()) };
                 let place = self.place(known);
                 let before = current.record.writes.len();
-                let result = self.change(current, place.number, &txn.open_table(&table(&place.name))?);
+                let Some(rows) = self.open(current, &place, txn)? else { return Ok(()) };
+                let result = self.change(current, place.number, &rows);
                 let changed = current.record.writes[before..].iter().map(|write| write.item.key);
                 for held in open.iter_mut().filter(|held| held.table == place.number) {
                     held.changed.extend(changed.clone());

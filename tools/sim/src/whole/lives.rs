@@ -253,6 +253,8 @@ fn survive(
     let faulty = FaultDisk::new(Arc::new(disk.clone()));
     let builder = opens::vary(settings(plan, disk, &faulty, coverage), plan, dice);
     let raw = RawDatabase::new(builder.open("sim").context("the open after the life")?);
+    let passes = raw.database().metrics_snapshot().get(Counter::RecoveryPasses);
+    coverage.add("recovery: passes over the log", passes);
     let mut kept = check_left(&raw, plan, coverage, left).context("after the life")?;
     // Losers are rolled back and logs purged beside it.
     let report = raw.database().verify(&VerifyOptions::default(), &mut |_| {})?;

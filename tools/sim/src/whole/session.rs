@@ -286,13 +286,35 @@ impl Session {
     }
 
     fn act(&mut self, current: &mut Current, place: &Place, dice: u64, txn: &WriteTransaction) -> Result<(), Stop> {
-        let (no, rows) = (place.number, txn.open_table(&table(&place.name))?);
+        let (no, Some(rows)) = (place.number, self.open(current, place, txn)?) else { return Ok(()) };
         match dice {
             14..40 => self.read(current, no, &rows),
             40..50 => self.locking_read(current, no, &rows),
             50..65 if self.life.plan.lacks_lock_memory() => self.locking_read(current, no, &rows),
             _ => self.change(current, no, &rows),
         }
+    }
+
+    /// Opens a table. `None` if it may not be there any more: then opening it would create one that
+    /// the definer does not know.
+    pub fn open<'t>(
+        &self,
+        current: &mut Current,
+        place: &Place,
+        txn: &'t WriteTransaction,
+    ) -> Result<Option<Table<'t, u64, &'static [u8]>>, Stop> {
+        if places::is_changing(place.number) && !current.entered.contains(&place.number) {
+            let definitions = self.life.definitions.lock();
+            let of_name = definitions.now.get(&place.name).and_then(|definition| definition.number);
+            if definitions.then.is_some() || of_name != Some(place.number) {
+                self.life.coverage.count("definitions: a session leaves a table alone");
+                return Ok(None);
+            }
+            let rows = txn.open_table(&table(&place.name))?;
+            current.entered.insert(place.number);
+            return Ok(Some(rows));
+        }
+        Ok(Some(txn.open_table(&table(&place.name))?))
     }
 
     fn roll_back_to(&mut self, current: &mut Current, txn: &WriteTransaction) -> Result<(), Stop> {
