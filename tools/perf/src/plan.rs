@@ -47,7 +47,7 @@ pub const MEASUREMENTS: [Measurement; 14] = [
         name: "sysbench",
         command: "cargo xtask mariadb bench --pairs 13 --seconds 1",
         quick: "--pairs 2 --tables 1x1000 oltp_point_select oltp_insert",
-        minutes: 25,
+        minutes: 12,
         form: Form::Sysbench,
     },
     Measurement {
@@ -57,7 +57,7 @@ pub const MEASUREMENTS: [Measurement; 14] = [
         minutes: 8,
         form: Form::Load,
     },
-    lab("overflow", "holdfast lab overflow --target mariadb", 15),
+    lab("overflow", "holdfast lab overflow --target mariadb", 23),
     lab("iobound", "holdfast lab iobound --target mariadb", 15),
     lab("sessions", "holdfast lab sessions --target mariadb", 25),
     lab("purge", "holdfast lab purge --target mariadb", 8),
