@@ -6,102 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::ROWS;
-use holdfast::io::{DirLock, DirLockMode, Disk, File, MemoryDisk, OpenOptions};
-use holdfast::{BackupOptions, Database, FlushAtCommit, Result, TableDefinition, WriteOptions};
-
-/// What happens to a request, of the file with this name.
-type OnRead = dyn Fn(&str, &mut [u8]) + Send + Sync;
-type OnWrite = dyn Fn(&str) + Send + Sync;
-
-/// Files in memory, with something that happens when they are read or written.
-#[derive(Clone)]
-struct Hooked {
-    inner: MemoryDisk,
-    on_read: Arc<OnRead>,
-    on_write: Arc<OnWrite>,
-}
-
-impl Hooked {
-    fn on_read(on_read: impl Fn(&str, &mut [u8]) + Send + Sync + 'static) -> Hooked {
-        Hooked { inner: MemoryDisk::new(), on_read: Arc::new(on_read), on_write: Arc::new(|_| ()) }
-    }
-
-    fn on_write(on_write: impl Fn(&str) + Send + Sync + 'static) -> Hooked {
-        Hooked { inner: MemoryDisk::new(), on_read: Arc::new(|_, _| ()), on_write: Arc::new(on_write) }
-    }
-}
-
-struct HookedFile {
-    inner: Arc<dyn File>,
-    disk: Hooked,
-}
-
-impl Disk for Hooked {
-    fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(HookedFile { inner: self.inner.open(name, options)?, disk: self.clone() }))
-    }
-
-    fn remove(&self, name: &str) -> Result<()> {
-        self.inner.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn list(&self) -> Result<Vec<String>> {
-        self.inner.list()
-    }
-
-    fn exists(&self, name: &str) -> Result<bool> {
-        self.inner.exists(name)
-    }
-
-    fn sync_dir(&self) -> Result<()> {
-        self.inner.sync_dir()
-    }
-
-    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
-        self.inner.lock(mode)
-    }
-
-    fn location(&self) -> String {
-        self.inner.location()
-    }
-}
-
-impl File for HookedFile {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.inner.read_at(offset, buf)?;
-        (self.disk.on_read)(self.name(), buf);
-        Ok(())
-    }
-
-    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        (self.disk.on_write)(self.name());
-        self.inner.write_at(offset, buf)
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.inner.sync()
-    }
-
-    fn len(&self) -> Result<u64> {
-        self.inner.len()
-    }
-
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.inner.set_len(len)
-    }
-
-    fn atomic_write_unit(&self) -> usize {
-        self.inner.atomic_write_unit()
-    }
-}
+use holdfast::io::MemoryDisk;
+use holdfast::{BackupOptions, Database, FlushAtCommit, TableDefinition, WriteOptions};
+use holdfast_testkit::HookedDisk;
 
 /// The log was copied until there was nothing left of it: as long as it grew more quickly than it
 /// was copied, the backup went on, and in the end without letting any definition be changed.
@@ -115,7 +22,8 @@ fn it_ends_beside_writers_that_are_quicker() {
     let (writer, written) = (db.clone(), Arc::new(AtomicU64::new(0)));
     let counted = Arc::clone(&written);
     // For each group that is copied there are several new ones.
-    let target = Hooked::on_write(move |name| {
+    let target = HookedDisk::default();
+    target.on_write(move |name| {
         if name.starts_with("wal.") && counted.load(Ordering::Relaxed) < MANY {
             let options = WriteOptions::new().flush_at_commit(FlushAtCommit::Write);
             let key = counted.fetch_add(1, Ordering::Relaxed) % 500;
@@ -137,7 +45,8 @@ fn it_ends_beside_writers_that_are_quicker() {
 fn a_free_page_is_copied_whole() {
     let torn = Arc::new(AtomicBool::new(false));
     let tears = Arc::clone(&torn);
-    let disk = Hooked::on_read(move |name, buf| {
+    let disk = HookedDisk::default();
+    disk.on_read(move |name, buf| {
         if name == "system.hf" && tears.load(Ordering::Relaxed) {
             // All pages but those that manage the others.
             for page in buf.chunks_exact_mut(4096).filter(|page| matches!(page[12], 0 | 3)) {

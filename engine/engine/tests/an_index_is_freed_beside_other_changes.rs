@@ -10,108 +10,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::rows::{begin, covering, entry};
-use holdfast::io::{DirLock, DirLockMode, Disk, File, MemoryDisk, OpenOptions, ReadAt, WriteAt};
 use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase};
-use holdfast::{FlushAtCommit, Result, VerifyOptions};
+use holdfast::{FlushAtCommit, VerifyOptions};
+use holdfast_testkit::HookedDisk;
 
 const ROWS: u32 = 1_500;
 
 /// What the entries of the index have beside their keys.
 const COVERED: &[u8] = b"the index that goes";
 
-/// A thread that reads a page of the index tells that, and waits until the other one has changed a
-/// definition. After a minute it takes that one for stuck.
-struct Meeting {
-    arrives: Sender<()>,
-    others_are_done: Receiver<()>,
-    in_time: Arc<AtomicBool>,
-}
-
-#[derive(Clone)]
-struct Slow(MemoryDisk, Arc<Mutex<Option<Meeting>>>);
-
-impl Slow {
-    fn read(&self, bytes: &[u8]) {
-        if !bytes.windows(COVERED.len()).any(|window| window == COVERED) {
-            return;
-        }
-        let meeting = self.1.lock().unwrap().take();
-        if let Some(Meeting { arrives, others_are_done, in_time }) = meeting {
-            arrives.send(()).unwrap();
-            in_time.store(others_are_done.recv_timeout(Duration::from_secs(60)).is_ok(), Ordering::SeqCst);
-        }
-    }
-}
-
-impl Disk for Slow {
-    fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
-        Ok(Arc::new(SlowFile(self.0.open(name, options)?, self.clone())))
-    }
-    fn remove(&self, name: &str) -> Result<()> {
-        self.0.remove(name)
-    }
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.0.rename(from, to)
-    }
-    fn list(&self) -> Result<Vec<String>> {
-        self.0.list()
-    }
-    fn exists(&self, name: &str) -> Result<bool> {
-        self.0.exists(name)
-    }
-    fn sync_dir(&self) -> Result<()> {
-        self.0.sync_dir()
-    }
-    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
-        self.0.lock(mode)
-    }
-    fn location(&self) -> String {
-        self.0.location()
-    }
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
-}
-
-struct SlowFile(Arc<dyn File>, Slow);
-
-impl File for SlowFile {
-    fn name(&self) -> &str {
-        self.0.name()
-    }
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.0.read_at(offset, buf)?;
-        self.1.read(buf);
-        Ok(())
-    }
-    fn read_batch(&self, reads: &mut [ReadAt<'_>]) -> Result<()> {
-        self.0.read_batch(reads)?;
-        reads.iter().for_each(|read| self.1.read(read.buf));
-        Ok(())
-    }
-    fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        self.0.write_at(offset, buf)
-    }
-    fn write_batch(&self, writes: &[WriteAt<'_>]) -> Result<()> {
-        self.0.write_batch(writes)
-    }
-    fn sync(&self) -> Result<()> {
-        self.0.sync()
-    }
-    fn len(&self) -> Result<u64> {
-        self.0.len()
-    }
-    fn set_len(&self, len: u64) -> Result<()> {
-        self.0.set_len(len)
-    }
-    fn atomic_write_unit(&self) -> usize {
-        self.0.atomic_write_unit()
-    }
-}
-
 /// A database with the table `t`, of whose index the cache has no page.
-fn filled() -> (Slow, RawDatabase) {
-    let disk = Slow(MemoryDisk::new(), Arc::default());
+fn filled() -> (HookedDisk, RawDatabase) {
+    let disk = HookedDisk::default();
     let settings = || common::small().warm_up(false).disk(Arc::new(disk.clone()));
     let db = RawDatabase::new(settings().create("test").unwrap());
     db.create_table("t", &[("k", false)], b"", Lifetime::Lasting).unwrap();
@@ -128,11 +38,22 @@ fn filled() -> (Slow, RawDatabase) {
     (disk, db)
 }
 
-/// Has the next thread that reads a page of the index tell that, and wait.
-fn meet(disk: &Slow) -> (Receiver<()>, Sender<()>, Arc<AtomicBool>) {
+/// Has the next thread that reads a page of the index tell that, and wait until another one is
+/// done. After a minute it takes that one for stuck.
+fn meet(disk: &HookedDisk) -> (Receiver<()>, Sender<()>, Arc<AtomicBool>) {
     let ((arrives, reads), (done, others_are_done)) = (channel(), channel());
     let in_time = Arc::new(AtomicBool::new(false));
-    *disk.1.lock().unwrap() = Some(Meeting { arrives, others_are_done, in_time: Arc::clone(&in_time) });
+    let (meeting, was_in_time) = (Mutex::new(Some((arrives, others_are_done))), Arc::clone(&in_time));
+    disk.on_read(move |_, bytes| {
+        if !bytes.windows(COVERED.len()).any(|window| window == COVERED) {
+            return;
+        }
+        let met = meeting.lock().unwrap().take();
+        if let Some((arrives, others_are_done)) = met {
+            arrives.send(()).unwrap();
+            was_in_time.store(others_are_done.recv_timeout(Duration::from_secs(60)).is_ok(), Ordering::SeqCst);
+        }
+    });
     (reads, done, in_time)
 }
 
@@ -145,7 +66,7 @@ fn drop_in_background(db: &RawDatabase) {
 }
 
 /// Whether another session creates a table while `frees` reads a page of the index.
-fn others_go_on(disk: &Slow, db: &RawDatabase, frees: impl FnOnce() + Send) -> bool {
+fn others_go_on(disk: &HookedDisk, db: &RawDatabase, frees: impl FnOnce() + Send) -> bool {
     let (reads, done, in_time) = meet(disk);
     std::thread::scope(|scope| {
         let freeing = scope.spawn(frees);

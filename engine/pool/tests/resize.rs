@@ -10,7 +10,7 @@ use common::{Bed, PAGE, update};
 use holdfast_base::{Error, PageNo};
 use holdfast_io::MemoryDisk;
 use holdfast_pool::{Pool, Space};
-use holdfast_testkit::{Fault, FaultDisk, FaultOp};
+use holdfast_testkit::{Fault, FaultDisk, FaultOp, HookedDisk};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
@@ -83,7 +83,7 @@ fn it_changes_under_load() {
 /// pool wrote it over and over, and did not become smaller before the load ended.
 #[test]
 fn a_page_that_is_always_dirty_moves_to_a_frame_that_stays() {
-    let disk = common::hooked::HookedDisk::default();
+    let disk = HookedDisk::default();
     let bed = Bed::on(Arc::new(disk.clone()), |c| c, 128);
     bed.create_many(100);
     // Frames are used in their order, so this page lies in one that goes.

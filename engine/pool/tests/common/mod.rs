@@ -2,8 +2,6 @@
 //! done to them.
 #![allow(dead_code)]
 
-pub mod hooked;
-
 use std::sync::Arc;
 
 use holdfast_base::codec::{get_u64, put_u64};

@@ -1,4 +1,4 @@
-//! Files in memory, with something that happens before each write.
+//! A disk in memory with something that happens at each read and write.
 
 use std::sync::Arc;
 
@@ -6,14 +6,16 @@ use holdfast_base::Result;
 use holdfast_base::blocking::Mutex;
 use holdfast_io::{DirLock, DirLockMode, Disk, File, MemoryDisk, OpenOptions};
 
-/// Is given the name of the file.
-type Hook = dyn Fn(&str) + Send + Sync;
+type OnRead = dyn Fn(&str, &mut [u8]) + Send + Sync;
+type OnWrite = dyn Fn(&str) + Send + Sync;
 
-/// A disk in memory with a hook. Clones are the same disk.
+/// Calls hooks beside a [`MemoryDisk`]. Clones are the same disk. A hook may use what lies on the
+/// disk: no lock is held while it runs.
 #[derive(Clone)]
 pub struct HookedDisk {
     inner: MemoryDisk,
-    hook: Arc<Mutex<Arc<Hook>>>,
+    on_read: Arc<Mutex<Arc<OnRead>>>,
+    on_write: Arc<Mutex<Arc<OnWrite>>>,
 }
 
 struct HookedFile {
@@ -23,14 +25,22 @@ struct HookedFile {
 
 impl Default for HookedDisk {
     fn default() -> HookedDisk {
-        HookedDisk { inner: MemoryDisk::new(), hook: Arc::new(Mutex::new(Arc::new(|_: &str| ()))) }
+        let (on_read, on_write): (Arc<OnRead>, Arc<OnWrite>) = (Arc::new(|_, _| ()), Arc::new(|_| ()));
+        let (on_read, on_write) = (Arc::new(Mutex::new(on_read)), Arc::new(Mutex::new(on_write)));
+        HookedDisk { inner: MemoryDisk::new(), on_read, on_write }
     }
 }
 
 impl HookedDisk {
-    /// From now on `hook` is called before each write.
+    /// From now on `hook` is called after each read, with the name of the file and what was read,
+    /// which it may change.
+    pub fn on_read(&self, hook: impl Fn(&str, &mut [u8]) + Send + Sync + 'static) {
+        *self.on_read.lock() = Arc::new(hook);
+    }
+
+    /// From now on `hook` is called before each write, with the name of the file.
     pub fn on_write(&self, hook: impl Fn(&str) + Send + Sync + 'static) {
-        *self.hook.lock() = Arc::new(hook);
+        *self.on_write.lock() = Arc::new(hook);
     }
 }
 
@@ -74,11 +84,14 @@ impl File for HookedFile {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.inner.read_at(offset, buf)
+        self.inner.read_at(offset, buf)?;
+        let hook = Arc::clone(&self.disk.on_read.lock());
+        hook(self.name(), buf);
+        Ok(())
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        let hook = Arc::clone(&self.disk.hook.lock());
+        let hook = Arc::clone(&self.disk.on_write.lock());
         hook(self.name());
         self.inner.write_at(offset, buf)
     }
