@@ -85,10 +85,13 @@ impl Core {
         }
     }
 
-    /// Evicts the page of a frame, if it has one. False if it has to be tried again.
+    /// Evicts the page of a frame, if it has one and is not being written: the end of a write is an
+    /// event. False if it has to be tried again.
     fn evict_from_top(&self, frame: u32) -> bool {
         let header = self.frames.header(frame);
-        if header.page().is_none() {
+        // A spare frame that this thread gives back is an event, too. So none is taken for a page
+        // that cannot move now: the waiter would never sleep.
+        if header.page().is_none() || header.has(WRITING) {
             return true;
         }
         let spare = if header.rec_lsn() == 0 { None } else { self.find_clean_frame() };
@@ -99,7 +102,6 @@ impl Core {
             return true;
         };
         if header.has(WRITING) {
-            // Its end is an event.
             header.latch.release_exclusive(false);
             return true;
         }
