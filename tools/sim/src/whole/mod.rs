@@ -42,6 +42,7 @@ mod operator;
 mod places;
 pub mod plan;
 mod raw_rows;
+mod reads;
 mod restart;
 pub mod runner;
 mod session;
