@@ -2,6 +2,7 @@
 //! sees next.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use anyhow::ensure;
 use holdfast::{Isolation, Savepoint};
@@ -15,6 +16,11 @@ pub(super) struct Current {
     pub own: BTreeMap<Item, Option<Version>>,
     /// What it has seen of rows that it has not changed, where it has to see the same again.
     pub view: BTreeMap<Item, Option<Version>>,
+    /// What it has read of rows under locks that it keeps.
+    pub locked: BTreeMap<Item, Option<Version>>,
+    /// Rows of groups that it has read under locks that it keeps, without those that it has
+    /// changed.
+    pub locked_groups: BTreeMap<(usize, u64, u64), BTreeSet<u64>>,
     pub next: u64,
     pub statements: u64,
     /// Changing tables that it has opened, so that they stay.
@@ -24,8 +30,17 @@ pub(super) struct Current {
 
 impl Current {
     pub fn new(record: Txn) -> Current {
-        let (own, view, entered) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        Current { record, own, view, next: 0, statements: 0, entered, savepoints: Vec::new() }
+        Current {
+            record,
+            own: BTreeMap::new(),
+            view: BTreeMap::new(),
+            locked: BTreeMap::new(),
+            locked_groups: BTreeMap::new(),
+            next: 0,
+            statements: 0,
+            entered: BTreeSet::new(),
+            savepoints: Vec::new(),
+        }
     }
 
     pub fn repeats(&self) -> bool {
@@ -38,6 +53,9 @@ impl Current {
             ensure!(*own == found, "{item:?}: own change {own:?}, but {found:?} is seen by {:?}", self.describe());
             return Ok(());
         }
+        if locking {
+            self.keeps(item, found)?;
+        }
         let serializable = self.record.isolation == Isolation::Serializable;
         let locking = locking || serializable;
         // A locking read without snapshot isolation reads another version than the view does.
@@ -46,6 +64,37 @@ impl Current {
             ensure!(before == found, "{item:?}: first {before:?}, then {found:?} is seen by {:?}", self.describe());
         }
         self.record.reads.push(Read { item, version: found, locking, at: life.history.tick() });
+        Ok(())
+    }
+
+    /// Checks and notes what was read of a row under a lock that stays: until its end no other
+    /// transaction changes the row.
+    pub fn keeps(&mut self, item: Item, found: Option<Version>) -> anyhow::Result<()> {
+        if self.repeats() && !self.own.contains_key(&item) {
+            let before = *self.locked.entry(item).or_insert(found);
+            ensure!(
+                before == found,
+                "{item:?} was {before:?} when it was locked, and is {found:?} now, for {:?}",
+                self.describe()
+            );
+        }
+        Ok(())
+    }
+
+    /// As [`Current::keeps`], of all rows of some groups.
+    pub fn keeps_groups(&mut self, table: usize, groups: Range<u64>, keys: &BTreeSet<u64>) -> anyhow::Result<()> {
+        let mut others: BTreeSet<u64> = keys.clone();
+        others.retain(|&key| !self.own.contains_key(&Item { table, key }));
+        let described = self.describe();
+        if self.repeats() {
+            let before = self.locked_groups.entry((table, groups.start, groups.end)).or_insert_with(|| others.clone());
+            before.retain(|&key| !self.own.contains_key(&Item { table, key }));
+            ensure!(
+                *before == others,
+                "groups {groups:?} of table {table} were {before:?} when they were locked, and are {others:?} \
+                 now, for {described:?}"
+            );
+        }
         Ok(())
     }
 

@@ -13,12 +13,12 @@ use holdfast::{Isolation, ReadTable, ReadTransaction, WriteOptions, WriteTransac
 
 use super::current::Current;
 use super::flow::{Flow, Stop, demand};
-use super::history::{End, Item, Txn, Version};
+use super::history::{End, Item, Version};
 use super::places::{self, Place};
 use super::session::Session;
 use super::values::{BY_GROUP, GROUPS, table, version_of};
 
-type Rows<'t> = Box<dyn Iterator<Item = holdfast::Result<(u64, Vec<u8>)>> + 't>;
+type Rows<'t> = Box<dyn DoubleEndedIterator<Item = holdfast::Result<(u64, Vec<u8>)>> + 't>;
 type Reading<'t> = ReadTable<'t, u64, &'static [u8]>;
 
 enum Reader {
@@ -29,6 +29,8 @@ enum Reader {
 /// An open cursor.
 struct Held<'t> {
     rows: Rows<'t>,
+    /// How many of a hundred rows are taken from its end.
+    backwards: u64,
     table: usize,
     /// The keys that it has to show.
     from: u64,
@@ -142,33 +144,34 @@ impl Session {
     }
 
     fn open_held<'t>(&mut self, current: &Current, rows: &Reading<'t>, table: usize) -> Result<Held<'t>, Stop> {
-        let begun = self.life.history.tick();
         let (mut from, mut to) = (self.dice.below(self.life.plan.keys), self.life.plan.keys);
-        let (by_group, backwards) = (self.dice.percent(40), self.dice.percent(50));
+        let (by_group, backwards) = (self.dice.percent(40), self.dice.one_of(&[0, 0, 50, 100, 100]));
         self.life.coverage.count(match (by_group, backwards) {
-            (true, true) => "held: index cursor backwards",
-            (true, false) => "held: index cursor",
-            (false, true) => "held: cursor backwards",
-            (false, false) => "held: cursor",
+            (true, 100) => "held: index cursor backwards",
+            (true, 0) => "held: index cursor",
+            (true, _) => "held: index cursor from both ends",
+            (false, 100) => "held: cursor backwards",
+            (false, 0) => "held: cursor",
+            (false, _) => "held: cursor from both ends",
         });
         let rows: Rows<'t> = if by_group {
             (from, to) = (0, self.life.plan.keys);
             let range = rows.index(&BY_GROUP)?.range((Bound::Included(0), Bound::Included(GROUPS)))?;
             let row = |row: holdfast::Result<(u64, u64, Vec<u8>)>| row.map(|(_, key, value)| (key, value));
-            if backwards { Box::new(range.rev().map(row)) } else { Box::new(range.map(row)) }
+            Box::new(range.map(row))
         } else {
-            let range = rows.range(from..to)?;
-            if backwards { Box::new(range.rev()) } else { Box::new(range) }
+            Box::new(rows.range(from..to)?)
         };
-        let own_view = (current.record.isolation == Isolation::ReadCommitted)
-            .then(|| Current::new(Txn::new(self.life.next_txn(), Isolation::RepeatableRead, true, begun)));
-        Ok(Held { rows, table, from, to, shown: BTreeSet::new(), changed: BTreeSet::new(), own_view })
+        let own_view = self.view_of_statement(current);
+        Ok(Held { rows, backwards, table, from, to, shown: BTreeSet::new(), changed: BTreeSet::new(), own_view })
     }
 
     /// Reads on; false at the end of the range.
     fn advance(&mut self, current: &mut Current, held: &mut Held<'_>, count: u64) -> Result<bool, Stop> {
         for _ in 0..count {
-            let Some(row) = held.rows.next() else {
+            let backwards = self.dice.percent(held.backwards);
+            let row = if backwards { held.rows.next_back() } else { held.rows.next() };
+            let Some(row) = row else {
                 for key in held.from..held.to {
                     if !held.shown.contains(&key) {
                         self.held_saw(current, held, key, None)?;
@@ -197,15 +200,10 @@ impl Session {
         if held.changed.contains(&key) {
             return Ok(());
         }
-        match &mut held.own_view {
-            Some(view) if !current.own.contains_key(&item) => view.saw(&self.life, item, found, false),
-            _ => current.saw(&self.life, item, found, false),
-        }
+        self.saw_in(current, &mut held.own_view, item, found)
     }
 
     fn close(&self, held: Held<'_>) {
-        if let Some(view) = held.own_view {
-            self.end(view, End::Aborted);
-        }
+        self.end_view(held.own_view);
     }
 }

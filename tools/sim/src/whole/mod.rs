@@ -41,6 +41,7 @@ mod opens;
 mod operator;
 mod places;
 pub mod plan;
+mod raw_locks;
 mod raw_rows;
 mod reads;
 mod restart;

@@ -111,6 +111,11 @@ impl RawRows {
         Ok(changed)
     }
 
+    /// The number of an index about a subject.
+    pub fn index_of(&self, subject: Subject) -> Option<u32> {
+        (1..).zip(&self.subjects).find(|(_, of)| **of == subject).map(|(no, _)| no)
+    }
+
     fn locked(&self, txn: &mut RawTransaction, key: u64) -> Result<Option<Vec<u8>>> {
         self.get(txn, key, Some(RawLock { exclusive: true, skip_locked: false, any_age: false }))
     }

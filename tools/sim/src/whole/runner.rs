@@ -118,7 +118,7 @@ fn stay_on_core(job: usize) {
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 47] = [
+const PLANTS: [(&str, u64); 49] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
@@ -127,6 +127,7 @@ const PLANTS: [(&str, u64); 47] = [
     ("conflict-not-noticed", 300),
     ("double-write-not-synced", 1_000),
     ("ended-writes-wake-no-checkpointer", 1_000),
+    ("ends-see-two-moments", 1_000),
     ("failed-sync-passed-over", 1_000),
     ("frame-event-lost", 1_000),
     ("frames-after-latch", 300),
@@ -135,6 +136,7 @@ const PLANTS: [(&str, u64); 47] = [
     ("held-view-closed", 300),
     ("id-before-its-page", 300),
     ("index-misses-a-change", 300),
+    ("index-range-not-locked", 300),
     ("locking-read-of-an-old-version", 300),
     ("losers-stop-purge", 2_000),
     ("new-pages-count-as-lost", 1_000),

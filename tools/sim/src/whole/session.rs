@@ -326,6 +326,7 @@ impl Session {
             Ok(()) => {
                 self.life.coverage.count("statement: rollback to savepoint");
                 current.own = own;
+                current.locked_groups.clear();
                 current.record.writes.truncate(writes);
                 current.savepoints.truncate(at + 1);
                 Ok(())

@@ -119,6 +119,7 @@ impl Session {
             let put_back = current.record.writes.drain(writes..).filter(|write| write.item.table == number);
             let first = put_back.map(|write| write.item.key).next();
             current.own = own;
+            current.locked_groups.clear();
             if let Some(key) = first {
                 self.stays_locked(current, &user.open[at], key)?;
             }
@@ -235,10 +236,15 @@ impl Session {
             Direction::Reverse => keys().is_sorted_by(|a, b| a > b),
         };
         demand(in_order, || format!("a raw range is out of order: {:?}", keys().collect::<Vec<_>>()))?;
-        // What a locking cursor does not show may have come since it was there.
-        for key in (from..to.min(self.life.plan.keys)).filter(|_| lock.is_none()) {
+        for key in from..to.min(self.life.plan.keys) {
+            let item = Item { table: rows.number, key };
             let version = found.iter().find(|(k, _)| *k == key).map(|(_, version)| *version);
-            current.saw(&self.life, Item { table: rows.number, key }, version, false)?;
+            match lock {
+                None => current.saw(&self.life, item, version, false)?,
+                // What a locking cursor does not show may have come before its range was locked.
+                Some(lock) if !lock.skip_locked => current.keeps(item, version)?,
+                Some(_) => {}
+            }
         }
         Ok(())
     }
@@ -261,10 +267,11 @@ impl Session {
 
     fn lock_raw(&mut self, current: &mut Current, txn: &mut RawTransaction, rows: &RawRows) -> Result<(), Stop> {
         let lock = RawLock { exclusive: self.dice.percent(50), skip_locked: self.dice.percent(20), any_age: false };
-        if self.dice.percent(40) {
-            return self.raw_range(current, txn, rows, Some(lock));
+        match self.dice.below(10) {
+            0..4 => return self.raw_range(current, txn, rows, Some(lock)),
+            4..7 => return self.lock_groups(current, txn, rows, lock),
+            _ => self.life.coverage.count("raw: get with lock"),
         }
-        self.life.coverage.count("raw: get with lock");
         let key = self.dice.below(self.life.plan.keys);
         let found = rows.get(txn, key, Some(lock))?.map(|value| version_of(&value)).transpose()?;
         if found.is_some() || !lock.skip_locked {
