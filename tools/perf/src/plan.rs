@@ -9,6 +9,8 @@ use holdfast_server::Release;
 pub enum Form {
     /// A document of the lab: claims with intervals.
     Lab,
+    /// A document of `sessions` on a server: the rates of both engines by the number of clients.
+    Sessions,
     /// Pairs of slices of sysbench.
     Sysbench,
     /// Pairs of loads.
@@ -59,7 +61,7 @@ pub const MEASUREMENTS: [Measurement; 14] = [
     },
     lab("overflow", "holdfast lab overflow --target mariadb", 23),
     lab("iobound", "holdfast lab iobound --target mariadb", 15),
-    lab("sessions", "holdfast lab sessions --target mariadb", 25),
+    Measurement { form: Form::Sessions, ..lab("sessions", "holdfast lab sessions --target mariadb", 25) },
     lab("purge", "holdfast lab purge --target mariadb", 8),
     Measurement {
         name: "growth",
@@ -109,7 +111,7 @@ impl Measurement {
         // A run has one of the two.
         let words = words.filter(|word| !(quick && *word == "--full"));
         let mut words: Vec<String> = words.map(str::to_owned).collect();
-        if matches!(self.form, Form::Lab | Form::Server | Form::Growth) {
+        if matches!(self.form, Form::Lab | Form::Sessions | Form::Server | Form::Growth) {
             words.push("--no-report".into());
         }
         words.push(format!("--json={}", file.display()));

@@ -27,6 +27,7 @@ pub struct Ratio {
 pub fn markdown(of: &Measured) -> anyhow::Result<String> {
     match of.measurement.form {
         Form::Lab => claims(&of.result),
+        Form::Sessions => sessions(&of.result),
         Form::Sysbench => sysbench(&of.result),
         Form::Load => load(&of.result),
         Form::Compare => compare(&of.result),
@@ -56,7 +57,7 @@ fn ratios_of(of: &Measured) -> Vec<Ratio> {
             .collect(),
         Form::Load => list("cells").filter_map(|cell| pairs(cell, "speed", cell["way"].as_str()?.into())).collect(),
         // Claims whose bar is a lower one, near 1, are ratios.
-        Form::Lab => list("verdicts")
+        Form::Lab | Form::Sessions => list("verdicts")
             .filter_map(|verdict| {
                 let bar: f64 = verdict["bar"].as_str()?.strip_prefix(">= ")?.parse().ok()?;
                 let interval = |end: &str| verdict["interval"][end].as_f64();
@@ -96,6 +97,34 @@ fn claims(result: &Value) -> anyhow::Result<String> {
         };
         let [claim, bar, answer] = ["claim", "bar", "answer"].map(|key| text(verdict, key));
         table += &format!("| {} | {value} | {interval} | {} | {} |\n", claim?, bar?, answer?);
+    }
+    Ok(table)
+}
+
+/// Modes are rows, numbers of clients columns.
+fn sessions(result: &Value) -> anyhow::Result<String> {
+    let grid = list(&result["figures"], "grids")?.first().context("no grid")?;
+    let place = |name: &str| {
+        let place = list(grid, "header")?.iter().position(|head| head == name);
+        place.with_context(|| format!("no column `{name}`"))
+    };
+    let [clients, ratio, bound] = [place("sessions")?, place("of InnoDB")?, place("lower bound")?];
+    let (mut heads, mut modes) = (Vec::new(), Vec::<(&str, Vec<String>)>::new());
+    for row in list(grid, "rows")? {
+        let cell = |at: usize| row[at].as_str().context("a row lacks a column");
+        let mode = cell(0)?;
+        let shown = format!("{}, {}", cell(ratio)?, cell(bound)?);
+        if !heads.contains(&cell(clients)?) {
+            heads.push(cell(clients)?);
+        }
+        match modes.iter_mut().find(|(name, _)| *name == mode) {
+            Some((_, cells)) => cells.push(shown),
+            None => modes.push((mode, vec![shown])),
+        }
+    }
+    let mut table = format!("| clients | {} |\n|---|{}\n", heads.join(" | "), "---:|".repeat(heads.len()));
+    for (mode, cells) in modes {
+        table += &format!("| {mode} | {} |\n", cells.join(" | "));
     }
     Ok(table)
 }
@@ -204,6 +233,19 @@ mod tests {
         assert!(table.contains("| c | 0.988 | 0.900 to 1.05 | >= 0.95 | cannot tell |\n"), "{table}");
         assert!(table.contains("| d | 81,900 | - | = 0 | fails |\n"), "{table}");
         assert!(claims(&json!({})).is_err());
+    }
+
+    #[test]
+    fn modes_are_rows_and_clients_columns() {
+        let header = json!(["", "sessions", "TPS", "of InnoDB", "lower bound"]);
+        let rows =
+            json!([["ro", "1", "9", "1.006", "0.938"], ["ro", "2", "9", "1.1", "1.0"], ["rw", "1", "9", "0.9", "0.8"]]);
+        let table = sessions(&json!({"figures": {"grids": [{"header": header, "rows": rows}]}})).unwrap();
+        assert_eq!(
+            table,
+            "| clients | 1 | 2 |\n|---|---:|---:|\n| ro | 1.006, 0.938 | 1.1, 1.0 |\n| rw | 0.9, 0.8 |\n"
+        );
+        assert!(sessions(&json!({"figures": {"grids": []}})).is_err());
     }
 
     #[test]
