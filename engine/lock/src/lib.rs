@@ -26,8 +26,9 @@
 //!
 //! # Lock order
 //! graph -> shard -> tables or covers -> (wait state -> held list) of one owner. Range locks have a
-//! mutex of their own that is ordered like a shard. No page latch is ever taken under any of these;
-//! they may be taken under page latches, but no thread waits for a lock while it holds a latch.
+//! mutex of their own that is ordered like a shard. The reading of a cursor comes before it, and is
+//! taken under nothing. No page latch is ever taken under any of these; they may be taken under
+//! page latches, but no thread waits for a lock while it holds a latch.
 
 #![forbid(unsafe_code)]
 
@@ -44,6 +45,8 @@ mod owner;
 mod queue;
 mod range;
 mod range_locks;
+mod reading;
+mod reading_locks;
 mod report;
 mod row_locks;
 mod rows;
@@ -62,5 +65,5 @@ pub use manager::LockManager;
 pub use mode::{LockMode, LockWait};
 pub use observer::{WaitInterest, WaitObserver};
 pub use owner::{IndexChanges, Owner};
-pub use range::RangeId;
+pub use reading::Reading;
 pub use row_locks::Implicit;

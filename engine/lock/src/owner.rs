@@ -17,6 +17,7 @@ use holdfast_base::{Error, IndexId, Result, TxnId, latches};
 use crate::info::{Serial, WantedLock};
 use crate::interval::KeyRange;
 use crate::mode::Mode;
+use crate::reading::Reading;
 
 /// What a transaction waits for.
 #[derive(Clone, Debug)]
@@ -110,6 +111,8 @@ pub struct Owner {
     undone: AtomicU64,
     /// Cursors that are open: while there is none, nothing asks where the changes were.
     cursors: AtomicUsize,
+    /// The ranges that they read with locks, but for those that are narrow.
+    pub(crate) readings: Mutex<Vec<Arc<Reading>>>,
     changed_indexes: Mutex<HashMap<IndexId, IndexChanges>>,
     /// Tables with rows of which it has replaced a version that a view of its own does not see.
     replaced_unseen: Mutex<Vec<IndexId>>,
@@ -136,6 +139,7 @@ impl Owner {
             waited: AtomicU64::new(0),
             undone: AtomicU64::new(0),
             cursors: AtomicUsize::new(0),
+            readings: Mutex::new(Vec::new()),
             changed_indexes: Mutex::new(HashMap::default()),
             replaced_unseen: Mutex::new(Vec::new()),
             unseen_replacements: AtomicU64::new(0),

@@ -32,6 +32,7 @@ use crate::by_index::ByIndex;
 use crate::info::Serial;
 use crate::interval::{End, Intervals, KeyRange};
 use crate::owner::{Outcome, Owner, Target};
+use crate::reading::RangeId;
 
 /// Bytes that a range lock is taken to cost beside its bounds.
 const RANGE_COST: usize = 224;
@@ -46,10 +47,6 @@ fn cost(range: &KeyRange) -> usize {
     };
     RANGE_COST + len(&range.from) + len(&range.to)
 }
-
-/// Names one registered range, to settle it when the reader is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RangeId(u64);
 
 #[derive(Debug)]
 struct RangeLock {

@@ -8,7 +8,7 @@ use crate::interval::KeyRange;
 use crate::manager::LockManager;
 use crate::mode::LockWait;
 use crate::owner::Owner;
-use crate::range::RangeId;
+use crate::reading::RangeId;
 
 impl LockManager {
     /// True if a range lock of another transaction forbids `owner` to insert `key`. Asked under the
@@ -27,6 +27,7 @@ impl LockManager {
         if wait.limit().is_none() {
             return if self.ranges.covered(owner, index, key) { Err(Error::WouldBlock) } else { Ok(()) };
         }
+        self.narrow_readings(owner);
         if self.ranges.enqueue(owner, index, key)? {
             self.wait(owner, wait, &|| self.ranges.remove_inserter(owner, index, key))
         } else {
@@ -42,21 +43,26 @@ impl LockManager {
 
     /// Keeps inserts of others out of `range` until the owner ends. To be called before the range
     /// is read.
-    pub fn lock_range(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<RangeId> {
+    pub(crate) fn lock_range(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<RangeId> {
         let (id, cost, is_crowded) = self.ranges.register(owner, index, range)?;
-        if is_crowded && self.is_ordered() {
-            self.ranges.look_again(index);
-        }
+        self.account(cost as isize);
         let mut held = owner.held.lock();
+        if held.closed {
+            drop(held);
+            self.give_up_range(owner, index, id);
+            return None;
+        }
         if !held.ranges.contains(&index) {
             held.ranges.push(index);
         }
         drop(held);
-        self.account(cost as isize);
         if self.memory() > self.budget {
             // One range over everything instead of many.
             let freed = self.ranges.replace_by_everything(owner, index);
             self.account(-(freed as isize));
+        }
+        if is_crowded && self.is_ordered() {
+            self.ranges.look_again(index);
         }
         Some(id)
     }
@@ -66,7 +72,7 @@ impl LockManager {
     /// # Errors
     /// [`Error::Interrupted`] if the owner was killed, that of [`Owner::stop`] if the database
     /// stopped.
-    pub fn lock_range_in_turn(
+    pub(crate) fn lock_range_in_turn(
         &self,
         owner: &Arc<Owner>,
         index: IndexId,
@@ -75,11 +81,14 @@ impl LockManager {
     ) -> Result<Option<RangeId>> {
         // Transactions that come in a given order are not to wait for later ones.
         let is_ordered = self.is_ordered();
-        if wait.limit().is_some() && !is_ordered && self.ranges.enqueue_reader(owner, index, &range)? {
-            let waited = self.wait(owner, wait, &|| {});
-            self.ranges.remove_reader(owner, index);
-            if !matches!(waited, Err(Error::LockTimeout)) {
-                waited?;
+        if wait.limit().is_some() && !is_ordered && !self.ranges.inserters(owner, index, &range).is_empty() {
+            self.narrow_readings(owner);
+            if self.ranges.enqueue_reader(owner, index, &range)? {
+                let waited = self.wait(owner, wait, &|| {});
+                self.ranges.remove_reader(owner, index);
+                if !matches!(waited, Err(Error::LockTimeout)) {
+                    waited?;
+                }
             }
         }
         Ok(self.lock_range(owner, index, range))
@@ -87,7 +96,7 @@ impl LockManager {
 
     /// The reader of a range goes on behind what it had read: `range` is all of it. To be called
     /// before it reads.
-    pub fn widen_range(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) {
+    pub(crate) fn widen_range(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) {
         let (change, is_crowded) = self.ranges.widen(owner, index, id, range);
         self.account(change);
         if is_crowded && self.is_ordered() {
@@ -96,14 +105,14 @@ impl LockManager {
     }
 
     /// A range is not going to be read, or not now.
-    pub fn give_up_range(&self, owner: &Owner, index: IndexId, id: RangeId) {
+    pub(crate) fn give_up_range(&self, owner: &Owner, index: IndexId, id: RangeId) {
         let freed = self.ranges.give_up(owner, index, id);
         self.account(-(freed as isize));
     }
 
     /// The reader of a range is done with it and has read all of it, or only `read`. To be called
     /// before the owner ends.
-    pub fn settle_range(&self, owner: &Owner, index: IndexId, id: RangeId, read: Option<KeyRange>) {
+    pub(crate) fn settle_range(&self, owner: &Owner, index: IndexId, id: RangeId, read: Option<KeyRange>) {
         let change = self.ranges.settle(owner, index, id, read);
         self.account(change);
     }

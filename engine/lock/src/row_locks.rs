@@ -50,7 +50,13 @@ impl LockManager {
     ) -> Result<bool> {
         let mut waited = false;
         loop {
-            let step = self.try_row(owner, index, key, mode, wait, implicit);
+            // A cursor gives up what lies ahead of it before the request stands in a queue.
+            let attempt = if owner.has_cursors() { LockWait::NoWait } else { wait };
+            let mut step = self.try_row(owner, index, key, mode, attempt, implicit);
+            if matches!(step, Err(Error::WouldBlock)) && wait.limit().is_some() {
+                self.narrow_readings(owner);
+                step = self.try_row(owner, index, key, mode, wait, implicit);
+            }
             if let Some(implicit) = implicit {
                 self.detect_beyond(owner, implicit.owner);
             }

@@ -307,6 +307,52 @@ fn a_locked_range_takes_no_inserts() {
     );
 }
 
+/// The writer inserts ahead of a reader that waits for it. None of the two is a victim, and what
+/// the reader reads when it goes on does not change.
+#[test]
+fn a_reader_that_waits_keeps_no_insert_out_ahead() {
+    shuttle::check_random(
+        || {
+            let m = manager(1 << 20);
+            let leaf = Arc::new(Mutex::new(0u64));
+            let [writer, reader] = [1, 2].map(Owner::new);
+            m.lock_row(&writer, T, b"row", Exclusive, LONG, None).unwrap();
+            let writes = {
+                let (m, leaf) = (m.clone(), leaf.clone());
+                spawn(move || {
+                    loop {
+                        let mut rows = leaf.lock();
+                        if !m.range_blocked(&writer, T, b"m") {
+                            *rows += 1;
+                            break;
+                        }
+                        drop(rows);
+                        m.wait_range(&writer, T, b"m", LONG).unwrap();
+                    }
+                    m.has_inserted(&writer, T, b"m");
+                    m.release_all(&writer);
+                })
+            };
+            reader.cursor_opens();
+            let reading = m.begin_reading(&reader, T, KeyRange::everything(), false, LONG).unwrap().unwrap();
+            reading.reach(Some(b"c"));
+            m.lock_row(&reader, T, b"row", Shared, LONG, None).unwrap();
+            assert_eq!(*leaf.lock(), 1, "the writer has ended");
+            if reading.is_narrow() {
+                m.resume_reading(&reader, &reading);
+            }
+            shuttle::thread::yield_now();
+            assert!(m.range_blocked(&Owner::new(3), T, b"m"));
+            m.end_reading(&reader, &reading, true);
+            m.release_all(&reader);
+            writes.join().unwrap();
+            assert!(m.locks().is_empty());
+            assert_eq!(m.memory(), 0);
+        },
+        RUNS,
+    );
+}
+
 /// Sessions that all read everything and insert: a waiter is woken, and each gets through in the
 /// end.
 #[test]

@@ -3,11 +3,12 @@
 use std::mem;
 
 use holdfast_base::Result;
-use holdfast_lock::{CoverId, KeyRange, LockWait};
+use holdfast_lock::{CoverId, LockWait};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Spot;
 
-use crate::cursor::row_cursor::{RowCursor, access, borrow};
+use crate::cursor::locking::Locking;
+use crate::cursor::row_cursor::{RowCursor, access};
 use crate::entry::locked::{
     EarlyRelease, EntryRef, LockRequest, conflict, is_locked_by_others, lock_and_read, read_covered,
 };
@@ -65,7 +66,7 @@ impl RowCursor {
         locking.is_unlocked = false;
         let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
-        let gives_way = locking.range.is_some() && matches!(wait, LockWait::For(_)) && !locking.committed_if_locked;
+        let gives_way = locking.reading.is_some() && matches!(wait, LockWait::For(_)) && !locking.committed_if_locked;
         let attempt = if gives_way || locking.committed_if_locked { LockWait::NoWait } else { wait };
         let mut payload = locking.shared.lock().read.take_payload();
         let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
@@ -118,14 +119,35 @@ impl RowCursor {
         Ok(is_current && has_ended && (locking.keep || !locking.batch.is_before_commit_of(header.txn, &self.system)))
     }
 
-    /// Reads the entries ahead anew after a wait for an entry, or for the row that it leads to.
-    /// Without a range lock the transaction that was waited for may have inserted entries behind
-    /// the reached place.
+    /// Reads the entries ahead anew after a wait of the transaction. The transaction that was
+    /// waited for may have inserted entries behind the reached place: nothing kept it from that, or
+    /// nothing did so meanwhile.
     pub(super) fn notice_waits(&mut self) {
-        if let Some(locking) = self.locking.as_ref().filter(|locking| !locking.keep)
-            && locking.batch.waits != self.owner.waited()
-        {
+        let Some(locking) = &self.locking else { return };
+        let is_narrow = match &locking.reading {
+            Some(reading) if reading.is_narrow() => {
+                self.system.locks.resume_reading(&self.owner, reading);
+                true
+            }
+            _ => false,
+        };
+        if is_narrow || !locking.keep && locking.batch.waits != self.owner.waited() {
             self.read_anew();
+        }
+    }
+
+    /// Says that the cursor has come to the entry of `self.key`, before it looks at it.
+    pub(super) fn reach(&self) {
+        if let Some(Locking { reading: Some(reading), .. }) = &self.locking {
+            reading.reach(Some(&self.key));
+        }
+    }
+
+    /// What was read stays locked from here on: all of the range, or the part up to the entry that
+    /// the cursor has come to.
+    pub(super) fn end_reading(&mut self, has_read_all: bool) {
+        if let Some(reading) = self.locking.as_mut().and_then(|locking| locking.reading.take()) {
+            self.system.locks.end_reading(&self.owner, &reading, has_read_all);
         }
     }
 
@@ -184,32 +206,23 @@ impl RowCursor {
         Ok(true)
     }
 
-    /// Waits for the lock of the entry of `self.key`, and goes back to the entry before it. During
-    /// the wait the range lock covers only what was read.
+    /// Waits for the lock of the entry of `self.key`, and goes back to the entry before it: the
+    /// holder of the lock may insert between the two.
     fn wait_for_entry(&mut self) -> Result<()> {
         self.at -= 1;
         self.read_anew();
-        let read = self.last.as_ref().map(|last| self.read_to(last));
-        let whole = KeyRange::new(borrow(&self.from), borrow(&self.to));
-        let Some(locking) = &mut self.locking else { return Ok(()) };
-        let (system, index, owner) = (&self.system, &self.index, &self.owner);
-        if let Some(id) = locking.range
-            && read.is_none()
-        {
-            system.locks.give_up_range(owner, index.id(), id);
-            locking.range = None;
-        } else if let Some(id) = locking.range {
-            system.locks.settle_range(owner, index.id(), id, read);
+        let Some(Locking { reading, mode, wait, .. }) = &self.locking else { return Ok(()) };
+        if let Some(reading) = reading {
+            reading.reach(self.last.as_deref());
         }
+        let (system, index) = (&self.system, &self.index);
         let acc = access(system, index, self.statement, self.plan);
         let mut payload = Vec::new();
-        let request = LockRequest { owner, mode: locking.mode, wait: locking.wait };
+        let request = LockRequest { owner: &self.owner, mode: *mode, wait: *wait };
         let got = lock_and_read(system, EntryRef::new(index, &self.key), request, None, &acc, &mut payload).map(drop);
-        match locking.range {
-            Some(id) => system.locks.widen_range(owner, index.id(), id, whole),
-            None => locking.range = system.locks.lock_range(owner, index.id(), whole),
-        }
+        drop(acc);
         if got.is_err() {
+            self.reach();
             self.last = Some(self.key.clone());
         }
         got

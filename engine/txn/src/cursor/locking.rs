@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use holdfast_base::sync::Mutex;
 use holdfast_base::{CommitNo, Result, TxnId};
-use holdfast_lock::{CoverId, KeyRange, LockMode, LockWait, Owner, RangeId};
+use holdfast_lock::{CoverId, KeyRange, LockMode, LockWait, Owner, Reading};
+use holdfast_tree::Direction;
 
 use crate::cursor::options::CursorOptions;
 use crate::entry::index::TableIndex;
@@ -20,7 +21,9 @@ use crate::txn::Txn;
 pub(super) struct Locking {
     pub(super) mode: LockMode,
     pub(super) wait: LockWait,
-    pub(super) range: Option<RangeId>,
+    /// The range that it keeps locked and how far it has come; none where nothing is kept out, and
+    /// where a range that the transaction has read stands for it.
+    pub(super) reading: Option<Arc<Reading>>,
     pub(super) first_updater_wins: bool,
     pub(super) keep: bool,
     /// The place where the last entry was read, so that the transaction can change it there, and
@@ -94,8 +97,9 @@ impl Txn {
         let wait = options.wait.unwrap_or(self.wait_mode());
         let keep = self.options.isolation != Isolation::ReadCommitted;
         let is_planted = holdfast_base::planted!("index-range-not-locked") && index.rows_led_to().is_some();
-        let range = if keep && !is_planted {
-            self.system.locks.lock_range_in_turn(self.owner(), index.id(), KeyRange::new(from, to), wait)?
+        let backwards = options.direction == Direction::Reverse;
+        let reading = if keep && !is_planted {
+            self.system.locks.begin_reading(self.owner(), index.id(), KeyRange::new(from, to), backwards, wait)?
         } else {
             None
         };
@@ -104,7 +108,7 @@ impl Txn {
         Ok(Locking {
             mode,
             wait,
-            range,
+            reading,
             first_updater_wins,
             keep,
             shared,

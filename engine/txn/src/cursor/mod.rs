@@ -15,10 +15,11 @@
 //! A locking cursor (always at SERIALIZABLE) has no view: it reads newest versions. It registers
 //! its whole range before it reads, where the isolation level keeps phantoms out, and locks each
 //! entry before it returns it. A cursor that is closed early releases the part of the range that it
-//! did not reach. So does one that has to wait for an entry; when it has the lock it reads on from
-//! the last entry that it returned: the holder may insert there meanwhile. (Otherwise sessions that
-//! read the greatest key with a lock and insert the next one would block each other: the holder of
-//! the lock could not insert because of those that wait for it.)
+//! did not reach. So does one whose transaction has to wait for a lock, of whatever; afterwards it
+//! reads on from the entry that it has come to: others may have inserted behind it. (Otherwise
+//! sessions that read the greatest key with a lock and insert the next one would block each other:
+//! the holder of the lock could not insert because of those that wait for it.) See
+//! [`Reading`](holdfast_lock::Reading).
 //!
 //! After some entries it locks those that follow as one, by a cover (see
 //! [`CoverId`](holdfast_lock::CoverId)), up to one that another transaction has locked or waits

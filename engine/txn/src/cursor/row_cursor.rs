@@ -22,7 +22,7 @@ use crate::entry::visibility::{Reader, Seen, split};
 use crate::options::Isolation;
 use crate::system::{OpenView, TxnSystem};
 use crate::txn::Txn;
-use holdfast_lock::{IndexChanges, KeyRange, LockMode, Owner};
+use holdfast_lock::{IndexChanges, LockMode, Owner};
 
 /// Entries of the first batch.
 const BATCH_MIN: usize = 16;
@@ -70,8 +70,8 @@ pub struct RowCursor {
     pub(super) statement: u32,
     /// How far it has come.
     walk: Walk,
-    pub(super) from: End,
-    pub(super) to: End,
+    from: End,
+    to: End,
     /// How many changes of the transaction, and of them how many to this index, the cursor has
     /// noticed.
     changes_seen: u64,
@@ -107,7 +107,7 @@ pub(super) fn access<'a>(
     acc.with_statement(statement).with_scan_plan(plan)
 }
 
-pub(super) fn borrow(bound: &End) -> Bound<&[u8]> {
+fn borrow(bound: &End) -> Bound<&[u8]> {
     bound.as_ref().map(|key| &**key)
 }
 
@@ -213,6 +213,7 @@ impl RowCursor {
                 Newest::Unclear => {
                     self.key.clear();
                     self.key.extend_from_slice(self.batch.get(at).0);
+                    self.reach();
                     let exists = match &self.locking {
                         Some(Locking { cover: Some(cover), .. }) => self.cover_entry(at, *cover)?,
                         Some(_) => self.lock_entry(at)?,
@@ -233,6 +234,7 @@ impl RowCursor {
             return Ok(Some((&self.key, &self.value)));
         }
         self.check_view()?;
+        self.end_reading(true);
         Ok(None)
     }
 
@@ -512,32 +514,14 @@ impl RowCursor {
             Seen::Stale => self.read_entry(),
         }
     }
-
-    /// What was read if `last` was the last of it.
-    pub(super) fn read_to(&self, last: &[u8]) -> KeyRange {
-        match self.direction {
-            Direction::Forward => KeyRange::new(borrow(&self.from), Bound::Included(last)),
-            Direction::Reverse => KeyRange::new(Bound::Included(last), borrow(&self.to)),
-        }
-    }
 }
 
 impl Drop for RowCursor {
     fn drop(&mut self) {
         self.owner.cursor_closes();
         self.count_rows();
-        if let Some(Locking { range: Some(id), .. }) = self.locking {
-            // What was not reached need not be kept free of others' inserts.
-            let at_end = self.done && self.at == self.batch.len();
-            self.forget_batch();
-            let last = if at_end { None } else { self.last.as_ref() };
-            let read = last.map(|last| self.read_to(last));
-            if holdfast_base::planted!("read-range-given-up") {
-                self.system.locks.give_up_range(&self.owner, self.index.id(), id);
-                return;
-            }
-            self.system.locks.settle_range(&self.owner, self.index.id(), id, read);
-        }
+        // What was not reached need not be kept free of others' inserts.
+        self.end_reading(self.done && self.at == self.batch.len());
         let (batch, key, value) = (mem::take(&mut self.batch), mem::take(&mut self.key), mem::take(&mut self.value));
         Buffers { batch, key, value }.give();
     }
