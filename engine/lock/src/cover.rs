@@ -162,13 +162,12 @@ impl Covers {
             .collect()
     }
 
-    /// Whether `owner` has locked `key` exclusively by a cover.
-    pub fn covers(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+    /// Whether `owner` has locked `key` in `mode`, or a stronger one, by a cover.
+    pub fn covers(&self, owner: &Owner, index: IndexId, key: &[u8], mode: Mode) -> bool {
         let Some(shard) = self.by_index.used_shard(index) else { return false };
         let indexes = shard.indexes.lock();
         let mut covers = indexes.get(&index).into_iter().flatten();
-        covers
-            .any(|cover| cover.owner.serial() == owner.serial() && cover.mode == Mode::Exclusive && cover.contains(key))
+        covers.any(|cover| cover.owner.serial() == owner.serial() && cover.mode.covers(mode) && cover.contains(key))
     }
 
     /// Removes the covers of an owner in `index`.

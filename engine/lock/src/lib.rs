@@ -21,8 +21,8 @@
 //!   can see its request. So does a thread that enters a lock for an owner that waits itself: the
 //!   waiters in that queue have begun to wait for that owner without a search of theirs.
 //! * Memory over the budget: a transaction that holds many rows of one index gets a table lock
-//!   instead. It stands for every key that no other transaction has locked; locks of others on
-//!   single rows are still respected one by one.
+//!   instead, if that is free. It stands for every key that no other transaction has locked; locks
+//!   of others on single rows are still respected one by one.
 //!
 //! # Lock order
 //! graph -> shard -> tables or covers -> (wait state -> held list) of one owner. Range locks have a
@@ -66,4 +66,4 @@ pub use mode::{LockMode, LockWait};
 pub use observer::{WaitInterest, WaitObserver};
 pub use owner::{IndexChanges, Owner};
 pub use reading::Reading;
-pub use row_locks::Implicit;
+pub use row_locks::{Entered, Implicit};

@@ -24,9 +24,19 @@ pub struct Implicit<'a> {
     pub active: &'a (dyn Fn() -> bool + Sync),
 }
 
+/// How a lock on a row was had.
+#[derive(Clone, Copy, Debug)]
+pub struct Entered {
+    /// The owner had to wait: the row must be read again.
+    pub waited: bool,
+    /// A lock was entered where the owner had none.
+    pub is_new: bool,
+}
+
+/// What a request for a row comes to; `is_new` as in [`Entered`].
 pub(crate) enum Step {
-    Done,
-    WaitRow,
+    Done { is_new: bool },
+    WaitRow { is_new: bool },
     WaitTable,
 }
 
@@ -48,8 +58,24 @@ impl LockManager {
         wait: LockWait,
         implicit: Option<&Implicit<'_>>,
     ) -> Result<bool> {
+        self.enter_row(owner, index, key, mode, wait, implicit).map(|entered| entered.waited)
+    }
+
+    /// As [`LockManager::lock_row`]; says more of what came of it.
+    ///
+    /// # Errors
+    /// As [`LockManager::lock_row`].
+    pub fn enter_row(
+        &self,
+        owner: &Arc<Owner>,
+        index: IndexId,
+        key: &[u8],
+        mode: LockMode,
+        wait: LockWait,
+        implicit: Option<&Implicit<'_>>,
+    ) -> Result<Entered> {
         let mut waited = false;
-        loop {
+        let is_new = loop {
             // A cursor gives up what lies ahead of it before the request stands in a queue.
             let attempt = if owner.has_cursors() { LockWait::NoWait } else { wait };
             let mut step = self.try_row(owner, index, key, mode, attempt, implicit);
@@ -61,20 +87,20 @@ impl LockManager {
                 self.detect_beyond(owner, implicit.owner);
             }
             match step? {
-                Step::Done => break,
-                Step::WaitRow => {
+                Step::Done { is_new } => break is_new,
+                Step::WaitRow { is_new } => {
                     waited = true;
                     self.wait(owner, wait, &|| self.cancel_row(owner, index, key))?;
-                    break;
+                    break is_new;
                 }
                 Step::WaitTable => {
                     waited = true;
                     self.wait(owner, wait, &|| self.cancel_table(owner, index))?;
                 }
             }
-        }
-        self.save_memory(owner, index, wait)?;
-        Ok(waited)
+        };
+        self.save_memory(owner, index);
+        Ok(Entered { waited, is_new })
     }
 
     /// `owner`, whose id is in the row, is about to undo the change: the lock that the id stands
@@ -89,7 +115,7 @@ impl LockManager {
             self.forget_held(other, &row);
         }
         let crossed = !late.is_empty() || !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty();
-        let covered = self.covers.covers(owner, index, key)
+        let covered = self.covers.covers(owner, index, key, Mode::Exclusive)
             || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Covered);
         if crossed || !covered {
             self.grant_row(&mut rows, owner, &row, Mode::Exclusive);
@@ -107,13 +133,12 @@ impl LockManager {
         self.taken_back.load(Ordering::SeqCst)
     }
 
-    /// Where the locks take too much memory, the row locks of `owner` become a table lock; with
-    /// [`LockWait::NoWait`] only if that can be had at once.
-    ///
-    /// # Errors
-    /// As [`LockManager::lock_row`].
-    pub fn save_memory(&self, owner: &Arc<Owner>, index: IndexId, wait: LockWait) -> Result<()> {
-        if self.memory() > self.budget { self.escalate(owner, index, wait) } else { Ok(()) }
+    /// Where the locks take too much memory, the row locks of `owner` become a table lock, if that
+    /// can be had at once.
+    pub fn save_memory(&self, owner: &Arc<Owner>, index: IndexId) {
+        if self.memory() > self.budget {
+            self.escalate(owner, index);
+        }
     }
 
     pub(crate) fn try_row(
@@ -142,21 +167,21 @@ impl LockManager {
         let verdict = rows.get(&row).map_or(Verdict::Free { upgrade: false }, |q| q.verdict(owner, mode.row()));
         // The table comes first: the row's queue grants a lock without a look at the table.
         match (verdict, self.table_state_at(owner, index, key, mode)) {
-            (Verdict::Held, _) | (Verdict::Free { .. }, TableState::Covered) => Ok(Step::Done),
-            (Verdict::Free { .. }, TableState::Free) => {
+            (Verdict::Held, _) | (Verdict::Free { .. }, TableState::Covered) => Ok(Step::Done { is_new: false }),
+            (Verdict::Free { upgrade }, TableState::Free) => {
                 self.grant_row(&mut rows, owner, &row, mode.row());
-                Ok(Step::Done)
+                Ok(Step::Done { is_new: !upgrade })
             }
             _ if wait.limit().is_none() => Err(Error::WouldBlock),
             (Verdict::Busy { upgrade }, table)
                 if !matches!(table, TableState::Busy) || holdfast_base::planted!("row-wait-passes-a-table-lock") =>
             {
-                let Some(lock) = rows.get_mut(&row) else { return Ok(Step::Done) };
+                let Some(lock) = rows.get_mut(&row) else { return Ok(Step::Done { is_new: false }) };
                 owner.start_wait(Target::Row { index, key: Arc::clone(&lock.key), mode: mode.row() })?;
                 lock.queue.enqueue(owner, mode.row(), upgrade);
-                Ok(Step::WaitRow)
+                Ok(Step::WaitRow { is_new: !upgrade })
             }
-            _ => self.enqueue_table(owner, index, mode.intent(), false).map(|()| Step::WaitTable),
+            _ => self.enqueue_table(owner, index, mode.intent()).map(|()| Step::WaitTable),
         }
     }
 
@@ -258,13 +283,19 @@ impl LockManager {
         !holds(mode.row()) && !self.covers.conflicting(owner, index, key, mode.row()).is_empty()
     }
 
-    /// Whether `owner` holds an explicit lock on `key` of any mode, or a table lock on the index.
+    /// Whether `owner` holds an explicit lock on `key` of any mode, or a table lock on the index
+    /// that does not leave the key out: no other transaction has locked it exclusively.
     #[must_use]
     pub fn holds_row(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
         let row = self.row(index, key);
         let rows = self.shard(&row).lock();
-        rows.get(&row).is_some_and(|queue| queue.mode_of(owner).is_some())
-            || matches!(self.table_state(owner, index, LockMode::Shared), TableState::Covered)
+        let queue = rows.get(&row);
+        if queue.is_some_and(|queue| queue.mode_of(owner).is_some()) {
+            return true;
+        }
+        matches!(self.table_state(owner, index, LockMode::Shared), TableState::Covered)
+            && !queue.is_some_and(|queue| queue.conflicts(owner, Mode::Shared))
+            && self.covers.conflicting(owner, index, key, Mode::Shared).is_empty()
     }
 
     /// The mode in which `owner` holds an explicit lock on `key`.
@@ -305,17 +336,19 @@ impl LockManager {
         self.shard(&row).lock().change(&row, |lock| self.release_in(lock, owner));
     }
 
-    /// Releases a row lock unless others wait for it. Returns whether it did.
-    pub(crate) fn release_uncontended(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+    /// Releases a row lock, for which one of mode `substitute` stands from here on, unless others
+    /// wait for it or it is stronger. Returns whether it did.
+    pub(crate) fn release_uncontended(&self, owner: &Owner, index: IndexId, key: &[u8], substitute: Mode) -> bool {
         let row = self.row(index, key);
-        let mut contended = false;
+        let mut stays = false;
         self.shard(&row).lock().change(&row, |lock| {
-            contended = !lock.queue.waiting.is_empty();
-            if !contended {
+            let is_stronger = lock.queue.mode_of(owner).is_some_and(|mode| !substitute.covers(mode));
+            stays = is_stronger || !lock.queue.waiting.is_empty();
+            if !stays {
                 self.release_in(lock, owner);
             }
         });
-        !contended
+        !stays
     }
 
     fn release_in(&self, lock: &mut RowLock, owner: &Owner) {
@@ -325,11 +358,11 @@ impl LockManager {
         self.regrant_row(lock);
     }
 
-    /// `owner` has found its id in a row, or has put it there: the lock that it has just entered is
-    /// not needed. It is kept if others wait for it.
+    /// `owner` has found its id in a row, or has put it into one that was there: the lock that it
+    /// has just entered is not needed. It is kept if others wait for it.
     pub fn leave_to_id(&self, owner: &Owner, index: IndexId, key: &[u8]) {
         if let Some(lock) = owner.take_just_entered(index, key)
-            && !self.release_uncontended(owner, index, key)
+            && !self.release_uncontended(owner, index, key, Mode::Exclusive)
         {
             owner.held.lock().rows.push(lock);
         }

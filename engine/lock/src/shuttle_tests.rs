@@ -521,7 +521,7 @@ fn a_row_under_a_table_lock_does_not_change() {
                     m.release_all(&other);
                 })
             };
-            m.lock_table(&reader, T, Shared, LONG).unwrap();
+            assert!(m.lock_table(&reader, T, Shared));
             m.lock_row(&reader, T, b"k", Shared, LONG, None).unwrap();
             let seen = *leaf.lock();
             shuttle::thread::yield_now();

@@ -3,18 +3,19 @@
 //! A table lock stands for every key of the index that no other transaction has locked. A
 //! transaction that wants a row which it does not hold asks for the table lock first, enters an
 //! intent here if a table lock of another is in the way, and waits in the row's own queue
-//! afterwards.
+//! afterwards. Nothing else waits here: a transaction whose row locks are to become a table lock
+//! goes without if the table lock is not free.
 
 use std::sync::Arc;
 
 use holdfast_base::sync::atomic::Ordering;
-use holdfast_base::{Error, IndexId, Result};
+use holdfast_base::{IndexId, Result};
 use holdfast_metrics::Counter;
 
 use crate::manager::LockManager;
-use crate::mode::{LockMode, LockWait, Mode};
+use crate::mode::{LockMode, Mode};
 use crate::owner::{Owner, Target};
-use crate::queue::{Queue, Verdict};
+use crate::queue::Queue;
 
 /// A transaction with fewer row locks in an index is not worth a table lock.
 const ESCALATION_MIN: usize = if cfg!(sim) { 3 } else { 64 };
@@ -52,35 +53,32 @@ impl LockManager {
         }
     }
 
-    /// As [`LockManager::table_state`], for a lock on `key`: a row under an exclusive cover of
-    /// `owner` is one that it has locked, and the table lock of another leaves it out.
+    /// As [`LockManager::table_state`], for a lock on `key`: a row under a cover of `owner` is one
+    /// that it has locked, and the table lock of another leaves it out.
     pub(crate) fn table_state_at(&self, owner: &Owner, index: IndexId, key: &[u8], mode: LockMode) -> TableState {
         match self.table_state(owner, index, mode) {
-            TableState::Busy if self.covers.covers(owner, index, key) => TableState::Covered,
+            TableState::Busy if self.covers.covers(owner, index, key, mode.row()) => TableState::Covered,
             state => state,
         }
     }
 
-    /// Locks the keys of `index` that no other transaction has locked.
-    ///
-    /// # Errors
-    /// As [`LockManager::lock_row`].
-    pub fn lock_table(&self, owner: &Arc<Owner>, index: IndexId, mode: LockMode, wait: LockWait) -> Result<()> {
-        {
-            let mut tables = self.tables.lock();
-            let queue = tables.entry(index).or_default();
-            match queue.verdict(owner, mode.row()) {
-                Verdict::Held => return Ok(()),
-                Verdict::Free { .. } => {
-                    self.grant_table(queue, owner, index, mode.row());
-                    return Ok(());
-                }
-                Verdict::Busy { .. } if wait.limit().is_none() => return Err(Error::WouldBlock),
-                Verdict::Busy { .. } => {}
-            }
+    /// Locks the keys of `index` that no other transaction has locked, unless a lock of another on
+    /// the table is in the way. Returns whether `owner` has the lock. It passes by the intents that
+    /// wait for other table locks: `owner` has rows of the table already.
+    pub fn lock_table(&self, owner: &Arc<Owner>, index: IndexId, mode: LockMode) -> bool {
+        let is_ordered = self.is_ordered();
+        let mut tables = self.tables.lock();
+        let queue = tables.entry(index).or_default();
+        if queue.holds(owner, mode.row()) {
+            return true;
         }
-        self.enqueue_table(owner, index, mode.row(), true)?;
-        self.wait(owner, wait, &|| self.cancel_table(owner, index))
+        // An observer of ordered transactions hears of a wait when it begins: it would not hear
+        // that the waiter waits for `owner`, too.
+        let is_free = !queue.conflicts(owner, mode.row()) && (queue.waiting.is_empty() || !is_ordered);
+        if is_free {
+            self.grant_table(queue, owner, index, mode.row());
+        }
+        is_free
     }
 
     fn grant_table(&self, queue: &mut Queue, owner: &Arc<Owner>, index: IndexId, mode: Mode) {
@@ -91,25 +89,17 @@ impl LockManager {
         }
     }
 
-    /// Queues up for a lock on the table; `keep`: what the owner has of it stays.
-    pub(crate) fn enqueue_table(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode, keep: bool) -> Result<()> {
+    /// Queues up for a row of the table, with the intent `mode`.
+    pub(crate) fn enqueue_table(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode) -> Result<()> {
         let mut tables = self.tables.lock();
         let queue = tables.entry(index).or_default();
         owner.start_wait(Target::Table { index, mode })?;
-        let upgrade = keep && queue.mode_of(owner).is_some();
-        queue.enqueue(owner, mode, upgrade);
-        self.regrant_table(queue, index); // It may have become free since the caller looked.
+        queue.enqueue(owner, mode, false);
+        queue.regrant(|_, _| {}); // It may have become free since the caller looked.
         if queue.is_empty() {
             tables.remove(&index);
         }
         Ok(())
-    }
-
-    fn regrant_table(&self, queue: &mut Queue, index: IndexId) {
-        queue.regrant(|owner, _| {
-            self.table_locks.fetch_add(1, Ordering::SeqCst);
-            owner.held.lock().tables.push(index);
-        });
     }
 
     /// Takes back a waiting request of `owner`.
@@ -117,7 +107,7 @@ impl LockManager {
         let mut tables = self.tables.lock();
         let Some(queue) = tables.get_mut(&index) else { return };
         queue.remove_waiter(owner);
-        self.regrant_table(queue, index);
+        queue.regrant(|_, _| {});
         if queue.is_empty() {
             tables.remove(&index);
         }
@@ -130,7 +120,7 @@ impl LockManager {
         if queue.release(owner) {
             self.table_locks.fetch_sub(1, Ordering::SeqCst);
         }
-        self.regrant_table(queue, index);
+        queue.regrant(|_, _| {});
         if queue.is_empty() {
             tables.remove(&index);
         }
@@ -146,46 +136,42 @@ impl LockManager {
         is_shared
     }
 
-    /// Replaces the owner's row locks in `index` by a table lock, if it holds enough of them.
-    pub(crate) fn escalate(&self, owner: &Arc<Owner>, index: IndexId, wait: LockWait) -> Result<()> {
+    /// Replaces row locks of the owner in `index` by a table lock, if it holds enough of them and
+    /// the table lock is free. It does not wait for one: it has the rows, and the transaction that
+    /// is in the way may wait for one of them. Where an exclusive lock is not to be had, a shared
+    /// one replaces the shared locks.
+    pub(crate) fn escalate(&self, owner: &Arc<Owner>, index: IndexId) {
         let rows: Vec<Arc<[u8]>> = {
             let held = owner.held.lock();
             if held.rows.len() < 2 * held.escalation_refused_at {
-                return Ok(());
+                return;
             }
             held.rows.iter().filter(|(i, _)| *i == index).map(|(_, k)| Arc::clone(k)).collect()
         };
         if rows.len() < ESCALATION_MIN {
-            return Ok(());
+            return;
         }
-        let exclusive = rows.iter().any(|key| {
-            let row = self.row(index, key);
-            self.shard(&row).lock().get(&row).and_then(|queue| queue.mode_of(owner)) == Some(Mode::Exclusive)
-        });
-        let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
-        match self.lock_table(owner, index, mode, wait) {
-            Ok(()) => {}
-            // A request that does not wait for a row does not wait for this either; the budget is
-            // exceeded for a while.
-            Err(Error::WouldBlock) => {
-                let mut held = owner.held.lock();
-                held.escalation_refused_at = held.rows.len();
-                return Ok(());
-            }
-            Err(e) => return Err(e),
-        }
+        let exclusive = rows.iter().filter(|key| self.row_mode(owner, index, key) == Some(LockMode::Exclusive)).count();
+        let worth =
+            [(LockMode::Exclusive, exclusive > 0), (LockMode::Shared, rows.len() - exclusive >= ESCALATION_MIN)];
+        let mut modes = worth.into_iter().filter(|(_, is_worth)| *is_worth).map(|(mode, _)| mode);
+        let Some(mode) = modes.find(|mode| self.lock_table(owner, index, *mode)) else {
+            // The budget is exceeded for a while.
+            let mut held = owner.held.lock();
+            held.escalation_refused_at = held.rows.len();
+            return;
+        };
         self.metrics.inc(Counter::LockEscalations);
         let rows: Vec<_> = {
             let mut held = owner.held.lock();
             let (rows, others) = std::mem::take(&mut held.rows).into_iter().partition(|(i, _)| *i == index);
-            held.rows = others;
+            (held.rows, held.escalation_refused_at) = (others, 0);
             rows
         };
         // Where others wait, they were promised that this lock is what they wait for.
-        let contended = rows.into_iter().filter(|(_, key)| !self.release_uncontended(owner, index, key));
-        let kept: Vec<_> = contended.collect();
+        let is_kept = |(_, key): &(IndexId, Arc<[u8]>)| !self.release_uncontended(owner, index, key, mode.row());
+        let kept: Vec<_> = rows.into_iter().filter(is_kept).collect();
         owner.held.lock().rows.extend(kept);
-        Ok(())
     }
 }
 
@@ -193,10 +179,12 @@ impl LockManager {
 mod tests {
     use std::time::Duration;
 
+    use holdfast_base::Error;
     use holdfast_metrics::Metrics;
 
     use super::*;
     use crate::LockMode::{Exclusive, Shared};
+    use crate::LockWait;
 
     const T: IndexId = IndexId(1);
     const LONG: LockWait = LockWait::For(Duration::from_secs(60));
@@ -282,10 +270,67 @@ mod tests {
         manager.lock_row(&writer, T, b"a", Exclusive, LONG, None).unwrap();
         let cover = manager.begin_cover(&writer, T, Exclusive, b"a").unwrap();
         assert!(manager.cover_row(&writer, T, cover, b"b"));
-        manager.lock_table(&reader, T, Shared, LONG).unwrap();
+        assert!(manager.lock_table(&reader, T, Shared));
         assert!(!manager.blocked(&writer, T, b"b") && manager.blocked(&writer, T, b"c"));
         manager.lock_row(&writer, T, b"b", Exclusive, LockWait::NoWait, None).unwrap();
         assert!(manager.lock_row(&reader, T, b"b", Shared, LockWait::NoWait, None).is_err());
+    }
+
+    /// It waited for the table lock when it read the row once more, whose owner may wait for it.
+    #[test]
+    fn a_row_under_an_own_shared_cover_is_not_asked_of_the_table() {
+        let manager = LockManager::new(1 << 20, Metrics::new());
+        let [reader, writer] = [1, 2].map(Owner::new);
+        manager.lock_row(&reader, T, b"a", Shared, LONG, None).unwrap();
+        let cover = manager.begin_cover(&reader, T, Shared, b"a").unwrap();
+        assert!(manager.cover_row(&reader, T, cover, b"b"));
+        assert!(manager.lock_table(&writer, T, Exclusive));
+        manager.lock_row(&reader, T, b"b", Shared, LockWait::NoWait, None).unwrap();
+        let changes = manager.lock_row(&reader, T, b"b", Exclusive, LockWait::NoWait, None);
+        assert!(matches!(changes, Err(Error::WouldBlock)), "the writer may have read the row by its table lock");
+        assert!(manager.lock_row(&writer, T, b"b", Exclusive, LockWait::NoWait, None).is_err());
+    }
+
+    /// A table lock leaves out what others have locked before.
+    #[test]
+    fn a_table_lock_is_no_lock_of_a_row_that_another_has_locked() {
+        let manager = LockManager::new(1 << 20, Metrics::new());
+        let [writer, other] = [1, 2].map(Owner::new);
+        manager.lock_row(&other, T, b"a", Exclusive, LONG, None).unwrap();
+        let cover = manager.begin_cover(&other, T, Exclusive, b"a").unwrap();
+        assert!(manager.cover_row(&other, T, cover, b"b"));
+        assert!(manager.lock_table(&writer, T, Exclusive));
+        assert!(manager.holds_row(&writer, T, b"c"));
+        assert!(!manager.holds_row(&writer, T, b"a") && !manager.holds_row(&writer, T, b"b"));
+        manager.release_all(&other);
+        assert!(manager.holds_row(&writer, T, b"a"));
+    }
+
+    /// The row was granted; then the request waited for the end of another transaction, to save
+    /// memory, and that one may wait for it.
+    #[test]
+    fn a_row_that_is_granted_is_not_waited_for() {
+        let manager = LockManager::new(8 << 10, Metrics::new());
+        let ([reader, writer], at_once) = ([1, 2].map(Owner::new), LockWait::For(Duration::from_millis(1)));
+        for row in [1_000, 1_001u32] {
+            manager.lock_row(&writer, T, &row.to_be_bytes(), Exclusive, LONG, None).unwrap();
+        }
+        for row in 0..200u32 {
+            manager.lock_row(&reader, T, &row.to_be_bytes(), Shared, LONG, None).unwrap();
+        }
+        for row in 0..200u32 {
+            manager.lock_row(&writer, T, &row.to_be_bytes(), Shared, at_once, None).unwrap();
+        }
+        assert!(manager.memory() <= 8 << 10, "{} bytes", manager.memory());
+        let third = Owner::new(4);
+        for row in [1_000, 1_001u32] {
+            assert!(manager.row_mode(&writer, T, &row.to_be_bytes()) == Some(Exclusive));
+            assert!(manager.blocked_for(&third, T, &row.to_be_bytes(), Shared));
+        }
+        manager.release_all(&reader);
+        assert!(manager.blocked(&third, T, &7u32.to_be_bytes()));
+        manager.release_all(&writer);
+        assert!(manager.locks().is_empty() && manager.memory() == 0 && manager.tables.lock().is_empty());
     }
 
     #[test]

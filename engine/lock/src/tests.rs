@@ -395,9 +395,9 @@ fn who_waits_behind_one_that_it_blocks_itself_closes_a_cycle() {
     let m = manager();
     let (a, b, c) = (Owner::new(1), Owner::new(2), Owner::new(3));
     for reader in [&a, &b] {
-        m.lock_table(reader, T, Shared, LONG).unwrap();
+        assert!(m.lock_table(reader, T, Shared));
     }
-    m.enqueue_table(&c, T, Exclusive.row(), true).unwrap();
+    m.enqueue_table(&c, T, Exclusive.intent()).unwrap();
     assert!(m.find_cycle(&c).is_none());
     // A row needs an intent, which b forbids: it goes to the end of the queue, behind c, which
     // waits for a.
@@ -440,18 +440,16 @@ fn a_cycle_is_found_if_and_only_if_there_is_one() {
         let mode = if random(3) == 0 { Shared } else { Exclusive };
         let key = [random(4) as u8];
         let step = match random(20) {
-            0 => match m.lock_table(&owner, T, mode, LockWait::NoWait) {
-                Ok(()) => continue,
-                Err(_) => {
-                    m.enqueue_table(&owner, T, mode.row(), true).unwrap();
-                    Some(Step::WaitTable)
-                }
-            },
+            0 if m.lock_table(&owner, T, mode) => continue,
+            0 => {
+                m.enqueue_table(&owner, T, mode.intent()).unwrap();
+                Some(Step::WaitTable)
+            }
             1..3 => None,
             _ => Some(m.try_row(&owner, T, &key, mode, LONG, None).unwrap()),
         };
         let over = match step {
-            Some(Step::Done) => false,
+            Some(Step::Done { .. }) => false,
             // The transaction ends.
             None => true,
             Some(wait) => {
@@ -461,7 +459,7 @@ fn a_cycle_is_found_if_and_only_if_there_is_one() {
                 if cycle.is_some() {
                     assert!(owner.end_wait(Outcome::Deadlock));
                     match wait {
-                        Step::WaitRow => m.cancel_row(&owner, T, &key),
+                        Step::WaitRow { .. } => m.cancel_row(&owner, T, &key),
                         _ => m.cancel_table(&owner, T),
                     }
                     cycles += 1;

@@ -75,6 +75,35 @@ fn a_row_that_is_gone_leaves_no_lock() {
     }
 }
 
+/// The lock went when the transaction had inserted a row there and read that with a lock, or
+/// changed it: another one could insert what this one had found absent.
+#[test]
+fn a_key_that_was_found_absent_stays_locked() {
+    for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
+        for reads in [true, false] {
+            let db = Db::new();
+            let mut txn = db.at(isolation);
+            let lock = |txn: &mut Txn, mode| txn.get_locked(&db.rows, b"absent", mode, None, &mut Vec::new()).unwrap();
+            assert!(!lock(&mut txn, LockMode::Shared));
+            let savepoint = txn.savepoint();
+            txn.insert(&db.rows, b"absent", b"2").unwrap();
+            if reads {
+                assert!(lock(&mut txn, LockMode::Exclusive));
+            } else {
+                assert!(txn.update(&db.rows, b"absent", b"3", None).unwrap());
+            }
+            txn.rollback_to(savepoint).unwrap();
+            let mut other = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..TxnOptions::default() });
+            let inserted = other.insert(&db.rows, b"absent", b"x");
+            assert!(is(inserted, |e| matches!(e, Error::WouldBlock)), "{isolation:?} {reads}");
+            assert!(!lock(&mut txn, LockMode::Shared));
+            txn.commit(FlushAtCommit::Lazy).unwrap();
+            other.insert(&db.rows, b"absent", b"x").unwrap();
+            assert_eq!(db.sys.locks().memory(), 0);
+        }
+    }
+}
+
 #[test]
 fn another_transaction_waits_for_the_end() {
     let db = Db::new();

@@ -409,7 +409,10 @@ impl Txn {
         if let Some(blocker) = result? {
             return Ok(Step::Blocked(blocker));
         }
-        if live {
+        // A rollback to a savepoint that puts another one's version back locks it. One that removes
+        // what the transaction has inserted does not: the lock may be that of a key without an
+        // entry.
+        if live && !seen.is_by(self.id) {
             self.system.locks.leave_to_id(self.owner(), index.id(), key);
         }
         self.count_change(index, live, deleted);

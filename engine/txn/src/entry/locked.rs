@@ -72,13 +72,13 @@ pub(crate) fn lock_and_read(
 ) -> Result<Spot> {
     let EntryRef { index, key } = entry;
     let LockRequest { owner, mode, wait } = request;
-    let mut doubted = None;
+    let (mut doubted, mut is_new) = (None, false);
     if let Some(spot) = read_own(system, entry, owner, acc, payload)? {
         return Ok(spot);
     }
     loop {
         let taken_back = system.locks.taken_back();
-        system.locks.lock_row(owner, index.id(), key, mode, wait, None)?;
+        is_new |= system.locks.enter_row(owner, index.id(), key, mode, wait, None)?.is_new;
         let before = system.map.moment();
         let spot = read_entry(entry, seen.take(), acc, payload)?;
         if system.locks.taken_back() != taken_back {
@@ -92,9 +92,11 @@ pub(crate) fn lock_and_read(
         let header = split(index, payload)?.0;
         let writer = header.txn;
         if writer == owner.txn() {
-            // Else the lock would outlast the entry when a rollback to a savepoint removes it. No
-            // id, which a loaded entry and a transaction without changes share, locks nothing.
-            if writer != TxnId::NONE {
+            // Else the lock would outlast the entry when a rollback to a savepoint removes it. One
+            // that is older may have been entered when there was no entry, and keeps its place
+            // free then. No id, which a loaded entry and a transaction without changes share, locks
+            // nothing.
+            if is_new && writer != TxnId::NONE {
                 system.locks.leave_to_id(owner, index.id(), key);
             }
             return Ok(spot);

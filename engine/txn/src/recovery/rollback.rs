@@ -34,7 +34,7 @@ use crate::savepoint::{GoesOn, add_delta};
 use crate::system::TxnSystem;
 use crate::undo::{UndoLog, UndoRecord};
 use crate::wait::Wait;
-use holdfast_lock::{LockWait, Owner};
+use holdfast_lock::Owner;
 
 impl TxnSystem {
     /// The first step of the rollback of a transaction that may be prepared: its log says that it
@@ -152,7 +152,7 @@ impl TxnSystem {
         };
         index.tree().modify_as(SpaceClass::Rollback, record.key, acc, &mut decide)?;
         if let Some(owner) = keeper {
-            self.locks.save_memory(owner, record.index, LockWait::NoWait)?;
+            self.locks.save_memory(owner, record.index);
         }
         Ok(if applied { i64::from(was_live) - i64::from(!record.deletes) } else { 0 })
     }
