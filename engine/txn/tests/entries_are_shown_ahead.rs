@@ -7,7 +7,7 @@ mod common;
 use std::ops::Bound;
 
 use common::*;
-use holdfast_base::Result;
+use holdfast_base::{Error, Result};
 use holdfast_txn::*;
 use proptest::prelude::*;
 
@@ -114,4 +114,30 @@ fn none_are_where_entries_are_locked() {
     let mut cursor = txn.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
     assert_eq!(cursor.look_ahead(0, 10, |_, _| panic!("shown")).unwrap(), 0);
     assert!(cursor.next().unwrap().is_some());
+}
+
+/// The caller got an error after entries, which it had a place for.
+#[test]
+fn entries_of_a_view_that_is_given_up_meanwhile_count_for_nothing() {
+    let mut setup = Setup::default();
+    setup.txn.max_old_versions = 8 * 4096;
+    let db = Db::with(setup);
+    let change_all = |value: &str| {
+        for key in 0..100 {
+            db.put(&[(&format!("k{key:03}"), value)]);
+            db.purge();
+        }
+    };
+    change_all(&"x".repeat(900));
+    let mut snapshot = db.snapshot();
+    let mut cursor = open(&mut snapshot, &db, Direction::Forward);
+    let mut seen = 0;
+    let shown = cursor.look_ahead(0, 32, |_, _| {
+        if seen == 0 {
+            change_all("new");
+        }
+        seen += 1;
+    });
+    assert_eq!((shown.unwrap(), seen > 0), (0, true));
+    assert!(matches!(cursor.next(), Err(Error::SnapshotTooOld)));
 }

@@ -246,10 +246,10 @@ impl RowCursor {
     /// them. The first `passed` entries of those shown last count as returned. The entries stay
     /// readable until the next call, and are what the transaction sees until it changes something.
     /// Returns how many entries were shown: 0 if the next one takes more than a look at its newest
-    /// version, which `next` does.
+    /// version, which `next` does, or if the view was given up meanwhile, which `next` says.
     ///
     /// # Errors
-    /// [`Error::SnapshotTooOld`]; those of reading pages.
+    /// Those of reading pages. None has been shown then.
     pub fn look_ahead(&mut self, passed: usize, max: usize, mut show: impl FnMut(&[u8], &[u8])) -> Result<usize> {
         let gap = mem::take(&mut self.gap);
         if passed > 0 {
@@ -273,8 +273,7 @@ impl RowCursor {
                 _ => break,
             }
         }
-        self.check_view()?;
-        Ok(shown)
+        Ok(if self.check_view().is_ok() { shown } else { 0 })
     }
 
     /// A number that grows with every change that the cursor's transaction makes or undoes. Entries
