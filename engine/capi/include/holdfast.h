@@ -502,6 +502,16 @@ typedef enum {
 /* Adds an entry; HF_DUPLICATE_KEY if there is one. The first `head` bytes of the value can be
    read without the rest of a large one. An entry that is in the way is locked as `duplicate`
    says, so that it stays. */
+/* What a read has added to the lock of its entry. */
+typedef enum {
+  /* Nothing that is given up early. */
+  HF_RELEASE_NOTHING= 0,
+  /* The transaction had locked it for sharing before, and has done so exclusively. */
+  HF_RELEASE_TO_SHARED= 1,
+  /* All of the lock. */
+  HF_RELEASE_ALL= 2
+} hf_release;
+
 hf_code hf_insert(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key,
                   hf_slice value, size_t head, hf_lock duplicate);
 
@@ -518,9 +528,14 @@ hf_code hf_update(hf_transaction *transaction, const hf_table *table, uint32_t i
 /* Removes an entry; HF_NOT_FOUND if there is none. */
 hf_code hf_delete(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key);
 
-/* Gives up the lock that `hf_get` took last, on an entry that did not qualify: at READ
-   COMMITTED, if the transaction did not have it before. */
-hf_code hf_unlock(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key);
+/* What the `hf_get` just before has added to the lock of its entry, as far as READ COMMITTED
+   lets it be given up. */
+hf_code hf_early_release(hf_transaction *transaction, hf_release *out);
+
+/* Gives up what a read has added to the lock of an entry that did not qualify: `release` is what
+   `hf_early_release` said of this entry. */
+hf_code hf_unlock(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key,
+                  hf_release release);
 
 /* Replaces the content of `out` by the value of an entry; HF_NOT_FOUND if there is none. If
    `head_only`, and nothing is locked, the head of a large value is all that is read. */

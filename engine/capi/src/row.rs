@@ -2,9 +2,9 @@
 //! another one ends with the key of its row, and its value begins with how many bytes of the key
 //! are before that, as LEB128.
 
-use holdfast::raw::{NewValue, RawLock};
+use holdfast::raw::{EarlyRelease, LockMode, NewValue, RawLock};
 
-use crate::handle::{Slice, entry_points, exclusive, shared, take};
+use crate::handle::{Slice, entry_points, exclusive, put, shared, take};
 use crate::{Buffer, Code, Table, Transaction};
 
 /// Whether a read locks what it reads.
@@ -33,6 +33,38 @@ impl Lock {
     pub(crate) fn of_read(self, skip_locked: bool) -> Option<RawLock> {
         let any_age = matches!(self, Lock::LinkedShared | Lock::LinkedExclusive);
         (self != Lock::None).then_some(RawLock { exclusive: self.is_exclusive(), skip_locked, any_age })
+    }
+}
+
+/// What a read has added to the lock of its entry.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// Nothing that is given up early.
+    Nothing = 0,
+    /// The transaction had locked it for sharing before, and has done so exclusively.
+    ToShared = 1,
+    /// All of the lock.
+    All = 2,
+}
+
+impl From<EarlyRelease> for Release {
+    fn from(release: EarlyRelease) -> Release {
+        match release {
+            EarlyRelease::Nothing | EarlyRelease::DownTo(Some(LockMode::Exclusive)) => Release::Nothing,
+            EarlyRelease::DownTo(Some(LockMode::Shared)) => Release::ToShared,
+            EarlyRelease::DownTo(None) => Release::All,
+        }
+    }
+}
+
+impl From<Release> for EarlyRelease {
+    fn from(release: Release) -> EarlyRelease {
+        match release {
+            Release::Nothing => EarlyRelease::Nothing,
+            Release::ToShared => EarlyRelease::DownTo(Some(LockMode::Shared)),
+            Release::All => EarlyRelease::DownTo(None),
+        }
     }
 }
 
@@ -102,11 +134,19 @@ entry_points! {
         Ok(if found { Code::Ok } else { Code::NotFound })
     }
 
-    /// Gives up the lock that `hf_get` took last, on an entry that did not qualify: at READ
-    /// COMMITTED, if the transaction did not have it before.
-    fn hf_unlock(transaction: *mut Transaction, table: *const Table, index: u32, key: Slice) {
+    /// What the `hf_get` just before has added to the lock of its entry, as far as READ COMMITTED
+    /// lets it be given up.
+    fn hf_early_release(transaction: *mut Transaction, out: *mut Release) {
+        let release = take!(exclusive(transaction))?.raw.early_release();
+        take!(put(out, release.into()));
+        Ok(Code::Ok)
+    }
+
+    /// Gives up what a read has added to the lock of an entry that did not qualify: `release` is
+    /// what `hf_early_release` said of this entry.
+    fn hf_unlock(transaction: *mut Transaction, table: *const Table, index: u32, key: Slice, release: Release) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
-        transaction.raw.unlock(&table.0, index, take!(key.bytes()))?;
+        transaction.raw.unlock(&table.0, index, take!(key.bytes()), release.into())?;
         Ok(Code::Ok)
     }
 

@@ -63,6 +63,7 @@ pub use {
     cursor::{CursorOptions, Direction, RowCursor, ScanMode},
     entry::index::{IndexKind, TableIndex},
     entry::load::{Loader, SuspendedLoader},
+    entry::locked::EarlyRelease,
     entry::row::{VERSION_HEADER_LEN, VersionHeader, row_key_begin},
     entry::values::{self, NewValue, Part},
     info::{TrxInfo, TxnStats},

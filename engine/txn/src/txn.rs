@@ -57,7 +57,7 @@ pub struct Txn {
     pub(crate) log: Option<UndoLog>,
     pub(crate) deltas: Vec<(IndexId, i64)>,
     pub(crate) state: State,
-    /// Of the lock of the row that [`Txn::get_locked`] read last.
+    /// Of the lock of the entry that [`Txn::get_locked`] read last.
     pub(crate) early_release: EarlyRelease,
     /// The xid that is taken because its log says it.
     xid: Option<Vec<u8>>,

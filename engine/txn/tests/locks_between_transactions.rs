@@ -257,6 +257,29 @@ fn a_cursor_may_give_what_was_committed_instead_of_waiting() {
     assert!(db.sys.locks().locks().is_empty());
 }
 
+/// A statement's condition, or the next partition of the table, had read another row in between:
+/// what that read had added to its lock was taken off the first row.
+#[test]
+fn what_is_given_up_of_a_lock_is_what_the_read_of_that_row_added() {
+    let db = Db::new();
+    db.put(&[("1", "a"), ("2", "b"), ("3", "c")]);
+    let mut reader = db.sys.begin(rc());
+    let mut value = Vec::new();
+    let mut read = |key: &[u8]| {
+        assert!(reader.get_locked(&db.rows, key, LockMode::Exclusive, None, &mut value).unwrap());
+        reader.early_release()
+    };
+    read(b"1");
+    let releases = [b"1", b"2", b"3"].map(|key| (key, read(key)));
+    for (key, release) in releases {
+        reader.unlock(&db.rows, key, release);
+    }
+    let mut other = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..rc() });
+    assert!(is(other.update(&db.rows, b"1", b"x", None), |e| matches!(e, Error::WouldBlock)));
+    assert!(other.update(&db.rows, b"2", b"x", None).unwrap());
+    assert!(other.update(&db.rows, b"3", b"x", None).unwrap());
+}
+
 /// A row was locked for sharing, then read to be changed, did not qualify, and stayed locked
 /// exclusively.
 #[test]
@@ -268,7 +291,8 @@ fn a_row_that_does_not_qualify_is_locked_as_it_was_before() {
     let mut value = Vec::new();
     assert!(reader.get_locked(&db.rows, b"1", LockMode::Shared, None, &mut value).unwrap());
     assert!(reader.get_locked(&db.rows, b"1", LockMode::Exclusive, None, &mut value).unwrap());
-    reader.unlock(&db.rows, b"1");
+    let release = reader.early_release();
+    reader.unlock(&db.rows, b"1", release);
     let mut other = db.sys.begin(no_wait());
     assert!(other.get_locked(&db.rows, b"1", LockMode::Shared, None, &mut value).unwrap());
     drop(other);

@@ -486,6 +486,8 @@ int ha_holdfast::read_by_row_key(uchar *record, int not_found)
   if (code != HF_OK)
     return fail(code, not_found);
   place.row_was_got= true;
+  if (reading.lock != HF_LOCK_NONE)
+    hf_early_release(transaction(), &place.release);
   hf_slice bytes;
   hf_buffer_bytes(row, &bytes);
   return show_row(record, bytes, head_only, not_found);
@@ -512,7 +514,7 @@ void ha_holdfast::unlock_row()
   if (reading.lock == HF_LOCK_NONE || !connection || !transaction())
     return;
   if (place.row_was_got)
-    hf_unlock(transaction(), share->table(), 0, slice(row_key));
+    hf_unlock(transaction(), share->table(), 0, slice(row_key), place.release);
   if (scan.cursor && place.is_at_entry)
     hf_cursor_unlock(scan.cursor);
   place.row_was_got= false;
@@ -532,7 +534,11 @@ int ha_holdfast::rnd_init(bool all_rows)
   reading.is_scan= false;
   end_alone();
   if (!all_rows)
+  {
+    // Rows are got by their positions: `unlock_row` is not to unlock the entry read last.
+    place.is_at_entry= false;
     return begin_transaction();
+  }
   active_index= MAX_KEY;
   if (int error= open_cursor(0))
     return error;

@@ -92,6 +92,9 @@ struct Place
   /* The row read last was got by its key, and locked by that: `unlock_row` has to unlock it beside
      the entry. `read_by_row_key` sets it, `fetch` clears it for the next entry. */
   bool row_was_got= false;
+  /* What that read has added to the row's lock. Other handlers may read rows before `unlock_row`
+     gives it up: the condition that the row does not fulfil may read tables. */
+  hf_release release= HF_RELEASE_NOTHING;
   /* The row read last is locked by others, and was given without a lock:
      `Reading::is_semi_consistent`. `next_entry` sets it; the next read, `unlock_row` and the end of
      the statement clear it. */

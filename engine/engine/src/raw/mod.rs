@@ -32,7 +32,8 @@ use holdfast_txn::TxnOptions;
 pub use alter::{IndexSource, RawAlter};
 pub use holdfast_tree::Lifetime;
 pub use holdfast_txn::{
-    Direction, NewValue, Part, RowCursor, ScanMode, Session, TxnSavepoint, WaitInterest, WaitObserver,
+    Direction, EarlyRelease, LockMode, NewValue, Part, RowCursor, ScanMode, Session, TxnSavepoint, WaitInterest,
+    WaitObserver,
 };
 pub use load::{Duplicate, RawLoad};
 pub use marks::MARKS;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use holdfast_metrics::Local;
 use holdfast_txn::{
-    CursorOptions, Direction, LockMode, LockWait, NewValue, Part, RowCursor, ScanMode, Txn, TxnSavepoint,
+    CursorOptions, Direction, EarlyRelease, LockMode, LockWait, NewValue, Part, RowCursor, ScanMode, Txn, TxnSavepoint,
 };
 
 use super::RawTable;
@@ -288,13 +288,17 @@ impl RawTransaction {
         self.txn.get_part(table.index(index)?, key, Part::Head, out)
     }
 
-    /// Gives up the lock of the entry that [`RawTransaction::get`] locked last; see
-    /// [`Txn::unlock`].
+    /// Returns what [`RawTransaction::get`] added to a lock last; see [`Txn::early_release`].
+    pub fn early_release(&mut self) -> EarlyRelease {
+        self.txn.early_release()
+    }
+
+    /// Gives up what a read of the entry has added to its lock; see [`Txn::unlock`].
     ///
     /// # Errors
     /// As [`RawTable::rows`].
-    pub fn unlock(&mut self, table: &RawTable, index: u32, key: &[u8]) -> Result<()> {
-        self.txn.unlock(table.index(index)?, key);
+    pub fn unlock(&mut self, table: &RawTable, index: u32, key: &[u8], release: EarlyRelease) -> Result<()> {
+        self.txn.unlock(table.index(index)?, key, release);
         Ok(())
     }
 

@@ -37,9 +37,10 @@ pub(crate) struct LockRequest<'a> {
     pub wait: LockWait,
 }
 
-/// What is given up of the lock of the entry read last if that does not qualify.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum EarlyRelease {
+/// What a read has added to the lock of its entry, which is given up if that does not qualify. It
+/// belongs to that entry alone: it says how the transaction had locked it before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EarlyRelease {
     /// Nothing: the read has not locked the entry, or the lock stays until the end of the
     /// transaction.
     #[default]
@@ -51,7 +52,7 @@ pub(crate) enum EarlyRelease {
 
 impl EarlyRelease {
     /// Gives it up.
-    pub fn apply(self, locks: &LockManager, owner: &Arc<Owner>, entry: EntryRef<'_>) {
+    pub(crate) fn apply(self, locks: &LockManager, owner: &Arc<Owner>, entry: EntryRef<'_>) {
         if let EarlyRelease::DownTo(before) = self {
             locks.unlock_row_to(owner, entry.index.id(), entry.key, before);
         }

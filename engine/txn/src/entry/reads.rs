@@ -210,11 +210,16 @@ impl Txn {
         self.system.locks.unlock_row(self.owner(), NAMES, name);
     }
 
-    /// Gives up the lock of the entry that [`Txn::get_locked`] locked last and that did not
-    /// qualify: the row is locked as it was before. Only at READ COMMITTED; elsewhere nothing
-    /// happens. Own changes stay locked.
-    pub fn unlock(&mut self, index: &TableIndex, key: &[u8]) {
-        let release = std::mem::take(&mut self.early_release);
+    /// Returns what [`Txn::get_locked`] added to a lock last, for [`Txn::unlock`]. Other entries
+    /// may be read before that: the condition of a statement reads rows, too.
+    pub fn early_release(&mut self) -> EarlyRelease {
+        std::mem::take(&mut self.early_release)
+    }
+
+    /// Gives up `release`, which was the [`Txn::early_release`] of this entry: the entry did not
+    /// qualify, and is locked as it was before. Only at READ COMMITTED; elsewhere nothing happens.
+    /// Own changes stay locked.
+    pub fn unlock(&self, index: &TableIndex, key: &[u8], release: EarlyRelease) {
         release.apply(&self.system.locks, self.owner(), EntryRef::new(index, key));
     }
 }

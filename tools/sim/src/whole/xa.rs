@@ -293,7 +293,8 @@ impl Session {
         key: u64,
     ) -> Result<(), Stop> {
         self.life.coverage.count("raw: unlock");
-        txn.unlock(&rows.table, 0, &key.to_be_bytes())?;
+        let release = txn.early_release();
+        txn.unlock(&rows.table, 0, &key.to_be_bytes(), release)?;
         let isolation = Isolation::ReadCommitted;
         let options = RawOptions { isolation, snapshot_isolation: false, read_only: false };
         let mut other = self.life.raw().begin(&options)?;
