@@ -499,9 +499,6 @@ typedef enum {
   HF_LOCK_LINKED_EXCLUSIVE= 4
 } hf_lock;
 
-/* Adds an entry; HF_DUPLICATE_KEY if there is one. The first `head` bytes of the value can be
-   read without the rest of a large one. An entry that is in the way is locked as `duplicate`
-   says, so that it stays. */
 /* What a read has added to the lock of its entry. */
 typedef enum {
   /* Nothing that is given up early. */
@@ -512,6 +509,9 @@ typedef enum {
   HF_RELEASE_ALL= 2
 } hf_release;
 
+/* Adds an entry; HF_DUPLICATE_KEY if there is one. The first `head` bytes of the value can be
+   read without the rest of a large one. An entry that is in the way is locked as `duplicate`
+   says, so that it stays. */
 hf_code hf_insert(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key,
                   hf_slice value, size_t head, hf_lock duplicate);
 
@@ -538,7 +538,8 @@ hf_code hf_unlock(hf_transaction *transaction, const hf_table *table, uint32_t i
                   hf_release release);
 
 /* Replaces the content of `out` by the value of an entry; HF_NOT_FOUND if there is none. If
-   `head_only`, and nothing is locked, the head of a large value is all that is read. */
+   `head_only`, and nothing is locked, the head of a large value is all that is read. Without
+   `out` no value is read. */
 hf_code hf_get(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key,
                hf_lock lock, bool skip_locked, bool head_only, hf_buffer *out);
 

@@ -152,6 +152,7 @@ entry_points! {
 
     /// Replaces the content of `out` by the value of an entry; [`Code::NotFound`] if there is none.
     /// If `head_only`, and nothing is locked, the head of a large value is all that is read.
+    /// Without `out` no value is read.
     fn hf_get(
         transaction: *mut Transaction,
         table: *const Table,
@@ -163,8 +164,12 @@ entry_points! {
         out: *mut Buffer,
     ) {
         let (transaction, table) = (take!(exclusive(transaction))?, take!(shared(table))?);
-        let out = &mut take!(exclusive(out))?.0;
         let key = take!(key.bytes());
+        if out.is_null() {
+            let found = transaction.raw.contains(&table.0, index, key, lock.of_read(skip_locked))?;
+            return Ok(if found { Code::Ok } else { Code::NotFound });
+        }
+        let out = &mut take!(exclusive(out))?.0;
         let found = if head_only && lock == Lock::None {
             transaction.raw.get_head(&table.0, index, key, out)?
         } else {

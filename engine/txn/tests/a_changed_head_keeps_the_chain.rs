@@ -8,6 +8,7 @@ mod common;
 use std::ops::Bound;
 
 use common::*;
+use holdfast_base::Error;
 use holdfast_metrics::Counter;
 use holdfast_txn::*;
 
@@ -159,6 +160,21 @@ fn heads_are_read_without_the_chain() {
     }
     assert_eq!(count(&db, Counter::OverflowReads), reads);
     assert_eq!(read(&mut old, &db, b"a", Part::Whole), Some(value("a0", b'a')));
+}
+
+/// A row that refers to another one locks that, and read all of it.
+#[test]
+fn whether_there_is_a_row_is_asked_without_the_chain() {
+    let db = Db::new();
+    insert(&db, b"k", &value("0", b'a'));
+    let mut txn = db.begin();
+    assert!(txn.contains(&db.rows, b"k").unwrap());
+    assert!(txn.contains_locked(&db.rows, b"k", LockMode::Shared, None).unwrap());
+    assert!(!txn.contains_locked(&db.rows, b"l", LockMode::Shared, None).unwrap());
+    assert_eq!(count(&db, Counter::OverflowReads), 0);
+    let mut other = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..TxnOptions::default() });
+    assert!(matches!(other.delete(&db.rows, b"k", None), Err(Error::WouldBlock)));
+    assert_eq!(read(&mut txn, &db, b"k", Part::Whole), Some(value("0", b'a')));
 }
 
 /// A head that does not fit into the leaf is no head.

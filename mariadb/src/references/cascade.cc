@@ -232,11 +232,7 @@ int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, c
   if (link.is_row_key && early && key == *early)
     code= HF_NOT_FOUND;
   else if (link.is_row_key)
-  {
-    if (!linking.row && (code= hf_buffer_new(&linking.row)) != HF_OK)
-      return fail(code);
-    code= hf_get(transaction(), link.table, 0, slice(key), lock, false, lock == HF_LOCK_NONE, linking.row);
-  }
+    code= hf_get(transaction(), link.table, 0, slice(key), lock, false, false, nullptr);
   else
   {
     Entries entries;

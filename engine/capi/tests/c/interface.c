@@ -105,6 +105,8 @@ static void rows_are_written(const hf_database *database, const hf_table *table)
   OK(hf_buffer_bytes(row, &bytes));
   CHECK(bytes.len == sizeof(large) && !memcmp(bytes.data, large, sizeof(large)));
   CHECK(hf_get(transaction, table, 0, text("3"), HF_LOCK_EXCLUSIVE, false, false, row) == HF_NOT_FOUND);
+  OK(hf_get(transaction, table, 0, text("2"), HF_LOCK_SHARED, false, false, NULL));
+  CHECK(hf_get(transaction, table, 0, text("3"), HF_LOCK_NONE, false, false, NULL) == HF_NOT_FOUND);
   hf_release release= HF_RELEASE_ALL;
   OK(hf_early_release(transaction, &release));
   OK(hf_unlock(transaction, table, 0, text("3"), release));

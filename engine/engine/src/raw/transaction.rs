@@ -69,6 +69,14 @@ impl RawLock {
     fn wait(self) -> Option<LockWait> {
         self.skip_locked.then_some(LockWait::SkipLocked)
     }
+
+    /// What a read found: nothing, if it passes over what others have locked.
+    fn passed_over(self, found: Result<bool>) -> Result<bool> {
+        match found {
+            Err(Error::WouldBlock) if self.skip_locked => Ok(false),
+            found => found,
+        }
+    }
 }
 
 /// A transaction over tables of byte strings. Rolled back when it is dropped before its end; if it
@@ -273,10 +281,21 @@ impl RawTransaction {
         if !lock.any_age {
             self.txn.check_age(index)?;
         }
-        match self.txn.get_locked(index, key, lock.mode(), lock.wait(), out) {
-            Err(Error::WouldBlock) if lock.skip_locked => Ok(false),
-            result => result,
+        lock.passed_over(self.txn.get_locked(index, key, lock.mode(), lock.wait(), out))
+    }
+
+    /// Returns whether there is an entry, which is locked as by [`RawTransaction::get`]. Its value
+    /// is not read.
+    ///
+    /// # Errors
+    /// As [`RawTransaction::get`].
+    pub fn contains(&mut self, table: &RawTable, index: u32, key: &[u8], lock: Option<RawLock>) -> Result<bool> {
+        let index = table.index(index)?;
+        let Some(lock) = lock else { return self.txn.contains(index, key) };
+        if !lock.any_age {
+            self.txn.check_age(index)?;
         }
+        lock.passed_over(self.txn.contains_locked(index, key, lock.mode(), lock.wait()))
     }
 
     /// As [`RawTransaction::get`] without a lock, but only the head of a value whose rest is

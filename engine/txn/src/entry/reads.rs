@@ -102,6 +102,21 @@ impl Txn {
         self.get_part_locked(EntryRef::new(index, key), mode, wait, Part::Whole, value)
     }
 
+    /// Locks the entry of `key` as [`Txn::get_locked`] does, and returns whether there is one. A
+    /// large value is not read for that.
+    ///
+    /// # Errors
+    /// As [`Txn::get_locked`].
+    pub fn contains_locked(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        mode: LockMode,
+        wait: Option<LockWait>,
+    ) -> Result<bool> {
+        self.get_part_locked(EntryRef::new(index, key), mode, wait, Part::Nothing, &mut Vec::new())
+    }
+
     fn get_part_locked(
         &mut self,
         entry: EntryRef<'_>,
