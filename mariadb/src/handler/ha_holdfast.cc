@@ -376,6 +376,7 @@ int ha_holdfast::fetch(uchar *record, int not_found)
       keep_key();
     place.is_at_entry= true;
     place.row_was_got= false;
+    place.followed= connection->followed;
     int error= show_entry(record, key, value);
     // The row is gone, or locked and passed over, or the pushed condition does not hold for it.
     if (error != HA_ERR_KEY_NOT_FOUND)
@@ -486,6 +487,7 @@ int ha_holdfast::read_by_row_key(uchar *record, int not_found)
   if (code != HF_OK)
     return fail(code, not_found);
   place.row_was_got= true;
+  place.followed= connection->followed;
   if (reading.lock != HF_LOCK_NONE)
     hf_early_release(transaction(), &place.release);
   hf_slice bytes;

@@ -205,6 +205,7 @@ private:
     return (table->key_info[key_no].flags & HA_NOSAME) && !share->keys[key_no].has_null(record);
   }
   int change_row(const uchar *before, const uchar *after);
+  int delete_row_itself(const uchar *record);
   int update_row_itself(const uchar *after);
   int update_entry(uint key_no, const uchar *before, const uchar *after);
   uint64_t begin_row();
@@ -231,6 +232,10 @@ private:
   bool is_under(uint key_no, const holdfast::Bytes &key);
   bool refers_to(const holdfast::Link &link, TABLE *parent);
   int follow_with_row(const holdfast::Link &link, TABLE *parent);
+  bool may_have_followed() const { return place.followed != connection->followed; }
+  int read_now(const uchar *before, holdfast::Bytes *now, bool *found);
+  int change_row_now(const uchar *before, const uchar *after);
+  int delete_row_now(const uchar *record);
   void range_bytes(uint index, const key_range *min, const key_range *max, holdfast::Bytes *from,
                    holdfast::Bytes *to) const;
   void show_sizes(const holdfast::Statistics &counted, uint64_t rows);

@@ -95,6 +95,8 @@ struct Place
   /* What that read has added to the row's lock. Other handlers may read rows before `unlock_row`
      gives it up: the condition that the row does not fulfil may read tables. */
   hf_release release= HF_RELEASE_NOTHING;
+  /* `Connection::followed` when the row was read last. */
+  uint64_t followed= 0;
   /* The row read last is locked by others, and was given without a lock:
      `Reading::is_semi_consistent`. `next_entry` sets it; the next read, `unlock_row` and the end of
      the statement clear it. */
@@ -185,7 +187,7 @@ struct Linking
   bool is_known= false;
   /* The reference for which a row was refused last, in words, for the server's message. */
   String refusing;
-  /* The row at the other end. */
+  /* The row that the statement changes, as it is since it has followed another one. */
   hf_buffer *row= nullptr;
 };
 

@@ -208,7 +208,9 @@ int ha_holdfast::update_entry(uint key_no, const uchar *before, const uchar *aft
 /* The server compares what lies under a NULL, too, and in some statements it does not look whether anything has changed. */
 int ha_holdfast::update_row(const uchar *before, const uchar *after)
 {
-  return share->layout.is_same(table, before, after) ? HA_ERR_RECORD_IS_THE_SAME : change_row(before, after);
+  if (share->layout.is_same(table, before, after))
+    return HA_ERR_RECORD_IS_THE_SAME;
+  return may_have_followed() ? change_row_now(before, after) : change_row(before, after);
 }
 
 int ha_holdfast::change_row(const uchar *before, const uchar *after)
@@ -258,6 +260,11 @@ int ha_holdfast::change_row(const uchar *before, const uchar *after)
 }
 
 int ha_holdfast::delete_row(const uchar *record)
+{
+  return may_have_followed() ? delete_row_now(record) : delete_row_itself(record);
+}
+
+int ha_holdfast::delete_row_itself(const uchar *record)
 {
   if (int error= begin_change())
     return error;

@@ -78,6 +78,9 @@ public:
   /* The actions of FOREIGN KEYs that are under way, one below the other. */
   std::vector<Action> chain;
 
+  /* Rows that have followed others so far. */
+  uint64_t followed= 0;
+
   /* The key, by the server's number, that a row was last refused for. The server may ask another handler of the table about it: that of another
      partition. */
   uint duplicate_key= MAX_KEY;

@@ -461,6 +461,7 @@ int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
       error= follow_with_row(link, parent);
     if (error)
       return error;
+    connection->followed++;
   }
   return 0;
 }
@@ -490,7 +491,7 @@ int ha_holdfast::follow_with_row(const Link &link, TABLE *parent)
 {
   enum_fk_option action= parent ? link.reference.on_update : link.reference.on_delete;
   if (!parent && action == FK_OPTION_CASCADE)
-    return delete_row(table->record[0]);
+    return delete_row_itself(table->record[0]);
   store_record(table, record[1]);
   Silent_stores silent(ha_thd());
   for (size_t i= 0; i < link.columns.size(); i++)
@@ -512,4 +513,61 @@ int ha_holdfast::follow_with_row(const Link &link, TABLE *parent)
   if (table->vfield && table->update_virtual_fields(this, VCOL_UPDATE_FOR_WRITE))
     return HA_ERR_GENERIC;
   return change_row(table->record[1], table->record[0]);
+}
+
+/* Rows that may have followed since they were read
+
+   A trigger or a function may change what a row refers to before the statement changes the row itself. As with InnoDB, the statement
+   then changes what it wants of the row as it is by that time. */
+
+/* Puts the row that `before` was into a record, as it is now. */
+int ha_holdfast::read_now(const uchar *before, Bytes *now, bool *found)
+{
+  keep_key();
+  if (share->has_primary_key())
+  {
+    row_key.clear();
+    primary_key().encode_record(table, before, &row_key);
+  }
+  hf_code code= linking.row ? HF_OK : hf_buffer_new(&linking.row);
+  if (code == HF_OK)
+    code= hf_get(transaction(), share->table(), 0, slice(row_key), HF_LOCK_EXCLUSIVE, false, false, linking.row);
+  *found= code == HF_OK;
+  if (code != HF_OK)
+    return fail(code, 0);
+  hf_slice bytes;
+  hf_buffer_bytes(linking.row, &bytes);
+  now->resize(table->s->reclength);
+  bool decoded= share->layout.decode(table, now->data(), bytes.data, bytes.len, true) == Row_layout::DECODED;
+  return decoded ? 0 : damaged();
+}
+
+int ha_holdfast::change_row_now(const uchar *before, const uchar *after)
+{
+  DBUG_ASSERT(after == table->record[0]);
+  Bytes now;
+  bool found;
+  if (int error= read_now(before, &now, &found))
+    return error;
+  if (!found)
+    return HA_ERR_KEY_NOT_FOUND;
+  if (share->layout.take_others(table, before, now.data(), table->record[0]) && table->vfield)
+  {
+    MY_BITMAP *read_set= table->read_set, *write_set= table->write_set;
+    table->column_bitmaps_set_no_signal(&table->s->all_set, &table->s->all_set);
+    int error= table->update_virtual_fields(this, VCOL_UPDATE_FOR_WRITE);
+    table->column_bitmaps_set_no_signal(read_set, write_set);
+    if (error)
+      return HA_ERR_GENERIC;
+  }
+  return change_row(now.data(), after);
+}
+
+/* One that has gone with the row that it referred to is deleted. */
+int ha_holdfast::delete_row_now(const uchar *record)
+{
+  Bytes now;
+  bool found;
+  int error= read_now(record, &now, &found);
+  return error || !found ? error : delete_row_itself(now.data());
 }

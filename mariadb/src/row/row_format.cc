@@ -240,29 +240,41 @@ bool Row_layout::is_same(const TABLE *table, const uchar *a, const uchar *b) con
   for (size_t i= 0; i < columns.size(); i++)
   {
     const Column &column= columns[i];
-    const uchar *value_a= a + column.offset, *value_b= b + column.offset;
-    size_t n_a= column.width, n_b= n_a;
-    if (column.run_columns)
-    {
-      n_a= n_b= column.run_width;
-      i+= column.run_columns - 1;
-    }
-    else if (column.is_null(a) || column.is_null(b))
-    {
-      if (column.is_null(a) && column.is_null(b))
-        continue;
+    bool is_run= column.run_columns != 0;
+    if (is_run ? memcmp(a + column.offset, b + column.offset, column.run_width) : !is_same_value(table, column, a, b))
       return false;
-    }
-    // A CHAR has its spaces in both.
-    else if (column.kind == VARCHAR || column.kind == BLOB)
-    {
-      value_a= value_of(table, column, a, &n_a);
-      value_b= value_of(table, column, b, &n_b);
-    }
-    if (n_a != n_b || (value_a != value_b && n_a && memcmp(value_a, value_b, n_a)))
-      return false;
+    i+= is_run ? column.run_columns - 1 : 0;
   }
   return true;
+}
+
+bool Row_layout::is_same_value(const TABLE *table, const Column &column, const uchar *a, const uchar *b)
+{
+  if (column.is_null(a) || column.is_null(b))
+    return column.is_null(a) && column.is_null(b);
+  const uchar *value_a= a + column.offset, *value_b= b + column.offset;
+  size_t n_a= column.width, n_b= n_a;
+  // A CHAR has its spaces in both.
+  if (column.kind == VARCHAR || column.kind == BLOB)
+  {
+    value_a= value_of(table, column, a, &n_a);
+    value_b= value_of(table, column, b, &n_b);
+  }
+  return n_a == n_b && (value_a == value_b || !n_a || !memcmp(value_a, value_b, n_a));
+}
+
+bool Row_layout::take_others(const TABLE *table, const uchar *before, const uchar *now, uchar *after) const
+{
+  bool taken= false;
+  for (const Column &column : columns)
+  {
+    if (is_same_value(table, column, before, now) || !is_same_value(table, column, before, after))
+      continue;
+    column.set_null(after, column.is_null(now));
+    memcpy(after + column.offset, now + column.offset, column.width);
+    taken= true;
+  }
+  return taken;
 }
 
 bool Row_layout::heads_do(const TABLE *table) const

@@ -67,6 +67,10 @@ public:
   /* Whether two records, with all their columns, give the same row. What lies under a NULL is no part of it. */
   bool is_same(const TABLE *table, const uchar *a, const uchar *b) const;
 
+  /* Puts the values that columns have in `now`, and did not have in `before`, into `after`, but for columns that have
+     other values there than in `before`. Returns whether there are such values. */
+  bool take_others(const TABLE *table, const uchar *before, const uchar *now, uchar *after) const;
+
   /* Puts a row, or its head, into `record`: all columns if `all`, else those that are to be read. */
   Decoded decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const;
 
@@ -135,6 +139,7 @@ private:
   /* The bytes that stand for a column in a row, without their length. */
   static const uchar *value_of(const TABLE *table, const Column &column, const uchar *record, size_t *n);
   static void put(const TABLE *table, const Column &column, uchar *record, const uchar *value, size_t n);
+  static bool is_same_value(const TABLE *table, const Column &column, const uchar *a, const uchar *b);
   static void put_null(const TABLE *table, const Column &column, uchar *record);
   void find_runs();
 
