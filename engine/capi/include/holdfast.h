@@ -267,6 +267,9 @@ hf_code hf_buffer_bytes(const hf_buffer *buffer, hf_slice *out);
 /* Appends to a buffer. */
 hf_code hf_buffer_append(hf_buffer *buffer, hf_slice bytes);
 
+/* Empties a buffer. One with more than `keep` bytes of memory gives it back. */
+hf_code hf_buffer_clear(hf_buffer *buffer, size_t keep);
+
 /* Frees a buffer. */
 hf_code hf_buffer_free(hf_buffer *buffer);
 

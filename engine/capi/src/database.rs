@@ -310,6 +310,16 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// Empties a buffer. One with more than `keep` bytes of memory gives it back.
+    fn hf_buffer_clear(buffer: *mut Buffer, keep: usize) {
+        let bytes = &mut take!(exclusive(buffer))?.0;
+        bytes.clear();
+        if bytes.capacity() > keep {
+            *bytes = Vec::new();
+        }
+        Ok(Code::Ok)
+    }
+
     /// Frees a buffer.
     fn hf_buffer_free(buffer: *mut Buffer) {
         drop(take!(close(buffer)));

@@ -196,6 +196,7 @@ int ha_holdfast::reset()
   counting.has_taken= false;
   end_alone();
   mrr.dsmrr_close();
+  give_back_memory();
   return 0;
 }
 

@@ -138,6 +138,7 @@ public:
 
 private:
   holdfast::Share *get_share();
+  void give_back_memory();
   int begin_transaction();
   int begin_change();
   hf_transaction *transaction() { return alone ? alone : connection->transaction; }

@@ -292,6 +292,21 @@ int ha_holdfast::delete_row_itself(const uchar *record)
   return undo_row(savepoint, error);
 }
 
+/* What a handler keeps of its rows' memory from statement to statement, in bytes, as the server does of columns: thousands of
+   tables may be open. */
+static const size_t KEPT_OF_ROWS= 64 * 1024;
+
+void ha_holdfast::give_back_memory()
+{
+  for (hf_buffer *buffer : {row, linking.row})
+  {
+    if (buffer)
+      hf_buffer_clear(buffer, KEPT_OF_ROWS);
+  }
+  if (new_row.bytes.capacity() > KEPT_OF_ROWS)
+    Bytes().swap(new_row.bytes);
+}
+
 /* AUTO_INCREMENT */
 
 /* How far the number that the table's file has may be ahead of the next one: so many are lost by a crash. A column that has

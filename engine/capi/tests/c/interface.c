@@ -110,6 +110,9 @@ static void rows_are_written(const hf_database *database, const hf_table *table)
   hf_release release= HF_RELEASE_ALL;
   OK(hf_early_release(transaction, &release));
   OK(hf_unlock(transaction, table, 0, text("3"), release));
+  OK(hf_buffer_clear(row, 10));
+  OK(hf_buffer_bytes(row, &bytes));
+  CHECK(bytes.len == 0);
   OK(hf_buffer_free(row));
   end(transaction);
 }
