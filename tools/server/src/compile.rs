@@ -99,16 +99,35 @@ pub fn planted_plugin(cache: &Cache, version: &str, profile: Profile, plant: Pla
     install(cache, &linked).map(drop)
 }
 
+impl Plant {
+    /// Checks that the shim has what the fault replaces: it may have been changed since.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn check(self) -> anyhow::Result<()> {
+        let sources = sources();
+        self.edits.iter().try_for_each(|edit| edit.apply(&sources).map(drop))
+    }
+}
+
+impl Edit {
+    /// The file, and what it has after the change.
+    fn apply(self, sources: &Path) -> anyhow::Result<(PathBuf, String)> {
+        let original = files(sources, "cc")?.into_iter().find(|file| file.ends_with(self.file));
+        let original = original.with_context(|| format!("the shim has no file {}", self.file))?;
+        let text = fs::read_to_string(&original)?;
+        if text.matches(self.sound).count() != 1 {
+            bail!("{} does not have once what the planted fault replaces: {}", self.file, self.sound);
+        }
+        Ok((original, text.replace(self.sound, self.faulty)))
+    }
+}
+
 /// Compiles a file of the shim with a change into the folder `build`.
 fn compile_edited(sources: &Path, headers: &Headers, build: &Path, edit: Edit) -> anyhow::Result<PathBuf> {
-    let original = files(sources, "cc")?.into_iter().find(|file| file.ends_with(edit.file));
-    let original = original.with_context(|| format!("the shim has no file {}", edit.file))?;
-    let text = fs::read_to_string(&original)?;
-    if text.matches(edit.sound).count() != 1 {
-        bail!("{} does not have once what the planted fault replaces: {}", edit.file, edit.sound);
-    }
+    let (original, text) = edit.apply(sources)?;
     let (source, object) = (build.join(edit.file), build.join(edit.file).with_extension("o"));
-    fs::write(&source, text.replace(edit.sound, edit.faulty))?;
+    fs::write(&source, text)?;
     let beside = original.parent().context("a file is in a folder")?;
     compile(headers.command().arg("-iquote").arg(beside).arg("-c").arg(&source), &object)?;
     Ok(object)
