@@ -11,14 +11,13 @@
 //! network file system locks only files across machines. A holder of the shared lock does without
 //! the lock file if there is none. `flock` works on descriptors that can only be read from.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use holdfast_base::{Error, Result};
 use rustix::fd::OwnedFd;
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::batch::{BatchMethod, Batcher};
@@ -134,6 +133,20 @@ impl FileDisk {
         }
     }
 
+    /// True if an entry of the directory is a file, or leads to one. A link that leads nowhere,
+    /// now, is one: its name is taken.
+    fn is_file(&self, name: &str, entry: FileType) -> rustix::io::Result<bool> {
+        if entry != FileType::Symlink && entry != FileType::Unknown {
+            return Ok(entry == FileType::RegularFile);
+        }
+        match retry(|| rustix::fs::statat(&self.dir, name, AtFlags::empty())) {
+            Ok(stat) => Ok(FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile),
+            Err(_) if entry == FileType::Symlink => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(e) => Err(e),
+        }
+    }
+
     fn flock(&self, fd: OwnedFd, mode: DirLockMode) -> Result<Locked> {
         let operation = match mode {
             DirLockMode::Exclusive => FlockOperation::NonBlockingLockExclusive,
@@ -200,18 +213,16 @@ impl Disk for FileDisk {
     }
 
     fn list(&self) -> Result<Vec<String>> {
-        let failed = |e: io::Error| Error::io("list", self.path.display(), e);
+        let failed = |e: Errno| Error::io("list", self.path.display(), e.into());
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.path).map_err(failed)? {
+        for entry in Dir::read_from(&self.dir).map_err(failed)? {
             let entry = entry.map_err(failed)?;
-            if !entry.file_type().map_err(failed)?.is_file() {
-                continue;
-            }
-            if let Ok(name) = entry.file_name().into_string()
+            if let Ok(name) = entry.file_name().to_str()
                 && name != LOCK_FILE
-                && check_name(&name).is_ok()
+                && check_name(name).is_ok()
+                && self.is_file(name, entry.file_type()).map_err(failed)?
             {
-                names.push(name);
+                names.push(name.to_owned());
             }
         }
         names.sort();
@@ -292,6 +303,37 @@ mod tests {
         assert!(parents_of_missing(&c).is_empty());
         let relative = Path::new("a directory that is not there/database");
         assert_eq!(parents_of_missing(relative), [Path::new("a directory that is not there"), Path::new(".")]);
+    }
+
+    /// The file of a table may lie on another file system. It was opened, but not listed: a salvage
+    /// left its table out without a word.
+    #[test]
+    fn a_file_behind_a_link_is_listed() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(elsewhere.path().join("file"), "").unwrap();
+        let link = |to: &Path, name| std::os::unix::fs::symlink(to, dir.path().join(name)).unwrap();
+        link(&elsewhere.path().join("file"), "t17.hf");
+        link(&elsewhere.path().join("not mounted"), "t18.hf");
+        link(elsewhere.path(), "directory");
+        std::fs::write(dir.path().join("t16.hf"), "").unwrap();
+        std::fs::create_dir(dir.path().join("t19.hf")).unwrap();
+        let disk = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap();
+        assert_eq!(disk.list().unwrap(), ["t16.hf", "t17.hf", "t18.hf"]);
+        assert!(disk.list().unwrap().iter().all(|name| disk.exists(name).unwrap()));
+    }
+
+    /// By the path it would be the files of another directory, which are not those that are opened
+    /// and removed.
+    #[test]
+    fn the_directory_that_is_open_is_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        let [path, moved] = ["data", "moved"].map(|name| dir.path().join(name));
+        let disk = FileDisk::create(&path, FlushMethod::Fsync).unwrap();
+        std::fs::write(path.join("t16.hf"), "").unwrap();
+        std::fs::rename(&path, moved).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("t17.hf"), "").unwrap();
+        assert_eq!(disk.list().unwrap(), ["t16.hf"]);
     }
 
     /// A thread closes a database and opens it again while another thread starts a process.

@@ -209,13 +209,9 @@ impl Direct {
             other => other.map_err(|e| Error::io("open", name, e.into()))?,
         };
         let Some(demands) = Demands::of(&fd) else { return Ok(None) };
-        // Some file systems accept the flag and refuse the requests.
         let mut probe = AlignedBuf::zeroed(demands.block.max(4096));
-        match retry(|| rustix::io::pread(&fd, &mut *probe, 0)) {
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => Ok(None),
-            Err(e) => Err(failed("read", name, 0, e.into())),
-            Ok(_) => Ok(Some(Direct { fd, demands: Arc::new(demands) })),
-        }
+        let accepts = accepts_requests(&retry(|| rustix::io::pread(&fd, &mut *probe, 0)));
+        Ok(accepts.then(|| Direct { fd, demands: Arc::new(demands) }))
     }
 
     /// Opens `name`, whose demands are known, again.
@@ -223,6 +219,13 @@ impl Direct {
         let fd = open_at(dir, name, read_only, OFlags::DIRECT).map_err(|e| Error::io("open", name, e.into()))?;
         Ok(Direct { fd, demands: Arc::clone(demands) })
     }
+}
+
+/// Whether a file takes requests past the page cache, by the result of its first one: some file
+/// systems accept the flag and refuse the requests. Where the device does not return this block,
+/// the others can be read.
+fn accepts_requests(probe: &rustix::io::Result<usize>) -> bool {
+    !matches!(probe, Err(Errno::INVAL | Errno::OPNOTSUPP))
 }
 
 /// Repeats a system call that was interrupted by a signal.
@@ -403,6 +406,14 @@ mod tests {
         let direct = Direct { fd: fd_direct, demands };
         let batcher = Arc::new(Batcher::new(BatchMethod::Auto).unwrap());
         Some(OsFile::new("t", fd, Some(direct), false, batcher))
+    }
+
+    /// A file whose first block is a bad sector could not be opened: no page of its table could be
+    /// saved.
+    #[test]
+    fn a_bad_sector_is_no_refusal() {
+        assert!(accepts_requests(&Ok(0)) && accepts_requests(&Err(Errno::IO)));
+        assert!(!accepts_requests(&Err(Errno::INVAL)) && !accepts_requests(&Err(Errno::OPNOTSUPP)));
     }
 
     #[test]
