@@ -81,8 +81,17 @@ enum Walk<'p> {
     Leaf(OptimisticGuard<'p>),
     /// A version did not hold.
     Changed,
-    /// This page has to be loaded first, with nothing held; whether it is known to be a leaf.
-    Missing(PageNo, bool),
+    /// This page has to be loaded first, with nothing held.
+    Missing(Missing),
+}
+
+/// A page that a descent has to have, and that is not in the pool.
+struct Missing {
+    no: PageNo,
+    /// It is known to be a leaf.
+    is_leaf: bool,
+    /// The node that has named it.
+    parent: Option<PageStamp>,
 }
 
 impl Tree {
@@ -118,15 +127,20 @@ impl Tree {
         match self.walk_down(way, acc)? {
             Walk::Leaf(guard) => Ok(Some(guard)),
             Walk::Changed => Ok(None),
-            Walk::Missing(no, leaf) => {
-                if leaf {
-                    way.load_leaf(self, no, acc)?;
-                } else {
-                    self.store().pool().load_inner(self.space.space(), no, acc)?;
-                }
-                Ok(None)
-            }
+            Walk::Missing(missing) => self.load_missing(&missing, way, acc).map(|()| None),
         }
+    }
+
+    /// Brings in a page. What has become of it since its parent named it is for the next attempt:
+    /// a compaction may have moved it, and cut off where it was.
+    fn load_missing<W: Way>(&self, missing: &Missing, way: &mut W, acc: &Access<'_>) -> Result<()> {
+        let (pool, no) = (self.store().pool(), missing.no);
+        let loaded = match missing.is_leaf {
+            true => way.load_leaf(self, no, acc),
+            false => pool.load_inner(self.space.space(), no, acc),
+        };
+        let is_named = missing.parent.is_none_or(|parent| pool.is_current(parent));
+        if is_named { loaded } else { Ok(()) }
     }
 
     #[inline]
@@ -134,7 +148,7 @@ impl Tree {
         let (pool, space) = (self.store().pool(), self.space.space());
         way.start();
         let Some(mut guard) = pool.fix_optimistic(space, self.root, acc) else {
-            return Ok(Walk::Missing(self.root, false));
+            return Ok(Walk::Missing(Missing { no: self.root, is_leaf: false, parent: None }));
         };
         let mut expected = None;
         loop {
@@ -149,7 +163,8 @@ impl Tree {
                         return Ok(Walk::Changed);
                     }
                     let Some(child) = pool.fix_optimistic(space, no, acc) else {
-                        return Ok(Walk::Missing(no, level == 1));
+                        let parent = Some(guard.stamp());
+                        return Ok(Walk::Missing(Missing { no, is_leaf: level == 1, parent }));
                     };
                     // The child's version is known: if the parent is unchanged, it is the version
                     // of the right child.
