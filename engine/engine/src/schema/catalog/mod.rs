@@ -36,7 +36,7 @@ pub(crate) struct Contents {
     /// The ids that come next.
     pub next: NextIds,
     /// By file, the indexes whose pages are to be given back: their building or dropping was cut
-    /// short.
+    /// short. None where that note cannot be decoded.
     pub unused: Vec<(SpaceId, Vec<IndexId>)>,
 }
 
@@ -70,7 +70,8 @@ impl Catalog {
             if key == NEXT_IDS_KEY {
                 contents.next = NextIds::decode(value).ok_or_else(damaged)?;
             } else if let Some(space) = unused_space(key) {
-                contents.unused.push((space, decode_unused(value).ok_or_else(damaged)?));
+                // Without the note pages stay allocated until a compaction, and no more.
+                contents.unused.push((space, decode_unused(value).unwrap_or_default()));
             } else {
                 let name = table_name(key).ok_or_else(damaged)?;
                 let record = TableRecord::decode(value).filter(TableRecord::is_possible);
@@ -115,7 +116,7 @@ impl Catalog {
         let (key, mut value) = (unused_key(unused.space), Vec::new());
         let mut ids = Vec::new();
         if txn.get_locked(&self.index, &key, LockMode::Exclusive, None, &mut value)? {
-            ids = decode_unused(&value).ok_or_else(damaged)?;
+            ids = decode_unused(&value).unwrap_or_default();
         }
         ids.retain(|id| !unused.less.contains(id));
         ids.extend(&unused.more);
@@ -212,4 +213,25 @@ pub(crate) fn table_of(key: &[u8], value: &[u8]) -> Option<(String, TableRecord)
 
 fn damaged() -> Error {
     Error::damaged_file("system.hf", "the catalog holds a record that cannot be decoded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    /// It kept the database shut.
+    #[test]
+    fn a_note_that_cannot_be_decoded_costs_no_more_than_pages() {
+        let db = Database::in_memory().unwrap();
+        let (catalog, txns) = (&db.instance.catalog, &db.instance.txns);
+        let key = unused_key(SpaceId(16));
+        catalog
+            .change(txns, FlushAtCommit::Lazy, |txn| txn.upsert(&catalog.index, &key, b"?", None).map(drop))
+            .unwrap();
+        assert_eq!(catalog.read(txns).unwrap().unused, [(SpaceId(16), vec![])]);
+        let unused = Unused { space: SpaceId(16), more: vec![IndexId(7)], less: vec![] };
+        catalog.set_unused(txns, &unused).unwrap();
+        assert_eq!(catalog.read(txns).unwrap().unused, [(SpaceId(16), vec![IndexId(7)])]);
+    }
 }
