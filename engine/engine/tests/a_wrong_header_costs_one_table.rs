@@ -5,7 +5,7 @@ mod common;
 
 use common::ROWS;
 use holdfast::io::{Disk, FileKind, MemoryDisk, OpenOptions};
-use holdfast::{Database, Error, TableDefinition, VerifyOptions};
+use holdfast::{BackupOptions, Database, Error, TableDefinition, VerifyOptions};
 use holdfast_base::page;
 
 const OTHER: TableDefinition<u64, &str> = TableDefinition::new("other");
@@ -61,6 +61,36 @@ fn too_few_pages() {
         let saved = Database::in_memory().unwrap();
         assert!(common::open_on(&disk).salvage_table("rows", &saved).unwrap().rows >= 1_000, "{pages}");
     }
+}
+
+/// A compaction cut the file behind the pages that the header counts, with rows in what it cut off,
+/// and a backup left them out and was reported as complete.
+#[test]
+fn fewer_pages_than_are_in_use() {
+    let (disk, db) = common::on_memory_disk();
+    db.transact(|txn| (0..100).try_for_each(|i| txn.open_table(&OTHER)?.insert(i, "fine"))).unwrap();
+    common::fill(&db, 0, 10_000);
+    let file = db.list_tables().iter().find(|t| t.name == "rows").unwrap().file.clone();
+    db.close().unwrap();
+    let data = disk.open(&file, OpenOptions::new(FileKind::Data)).unwrap();
+    let len = data.len().unwrap();
+    let mut header = vec![0; 4096];
+    data.read_at(0, &mut header).unwrap();
+    header[108..112].copy_from_slice(&100u32.to_le_bytes());
+    page::seal(&mut header);
+    data.write_at(0, &header).unwrap();
+
+    let db = common::open_on(&disk);
+    let left_out = db.compact().unwrap().left_out;
+    assert!(left_out.len() == 1 && left_out[0].table == "rows", "{left_out:?}");
+    assert_eq!(data.len().unwrap(), len, "nothing is cut off");
+    let dir = tempfile::tempdir().unwrap();
+    let error = db.backup(dir.path().join("copy"), &BackupOptions::new()).unwrap_err();
+    assert!(error.is_damage() && error.to_string().contains(&file), "{error}");
+    other_is_whole(&db);
+    let saved = Database::in_memory().unwrap();
+    assert_eq!(db.salvage_table("rows", &saved).unwrap().rows, 10_000);
+    db.close().unwrap();
 }
 
 #[test]

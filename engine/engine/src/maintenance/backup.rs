@@ -1,7 +1,8 @@
 //! Copying a database while it is in use.
 //!
-//! 0. Every table has to have a file with all the pages that its header counts, or the backup
-//!    fails, or lists it as left out: what is reported as copied is complete.
+//! 0. Every table has to have a file with all the pages that its header counts, and none that is
+//!    in use behind these, or the backup fails, or lists it as left out: what is reported as copied
+//!    is complete.
 //! 1. The log is followed from the checkpoint on; from now on no segment is reused before it is
 //!    copied.
 //! 2. The files of pages are copied as they are on disk, as many pages as their headers count, page
@@ -205,7 +206,7 @@ fn spaces_to_copy(
     let access = instance.pool().access(AccessKind::Backup);
     let whole = |space: &Arc<SpaceFile>| match space.space().damaged() {
         Some(error) => Err(error.clone()),
-        None => space.whole_pages(&access).map(drop),
+        None => space.whole_pages(&access).and_then(|_| space.check_end(&access)),
     };
     let (mut spaces, mut left_out) = (vec![Arc::clone(&instance.system), Arc::clone(&instance.undo)], Vec::new());
     spaces.iter().try_for_each(whole)?;

@@ -98,6 +98,7 @@ fn compact_table(
     let access = instance.pool().access(AccessKind::Maintenance);
     table.store.indexes()?;
     space.whole_pages(&access)?;
+    space.check_end(&access)?;
     report.pages_reclaimed += reclaim(instance, table, space, &access)?;
     while move_last(instance, table, space, &access)? {
         report.pages_moved += 1;

@@ -192,7 +192,7 @@ fn read_page(
     let access = instance.pool().access(AccessKind::Maintenance);
     // A page that was given back may still hold rows of before. If that cannot be told, what it
     // holds is better than nothing.
-    if !space.is_allocated(no, &access).unwrap_or(true) {
+    if !space.is_marked(no, &access).unwrap_or(true) {
         return Ok(());
     }
     let page = match instance.pool().fix_shared(space.space(), no, &access) {

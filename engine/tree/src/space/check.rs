@@ -1,6 +1,8 @@
 //! Verification of a space: its header, its bitmaps, and whether the pages that trees and chains
 //! reach are the allocated pages. Shortening of a file whose end is free.
 
+use std::sync::atomic::Ordering;
+
 use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::{OFF_TYPE, PageType};
 use holdfast_base::{Lsn, PageNo, Result};
@@ -22,7 +24,8 @@ impl SpaceFile {
     /// of this space meanwhile.
     ///
     /// # Errors
-    /// Those of reading pages other than damage, which is reported.
+    /// Those of reading pages other than damage, which is reported;
+    /// [`holdfast_base::Error::DiskFull`] as of [`SpaceFile::whole_pages`].
     pub fn verify(&self, reached: &PageSet, acc: &Access<'_>, sink: &mut dyn FnMut(PageFinding)) -> Result<()> {
         let found = match self.header(acc) {
             Ok(found) => found,
@@ -32,6 +35,7 @@ impl SpaceFile {
             }
             Err(error) => return Err(error),
         };
+        self.make_whole(acc)?;
         let page_size = self.page_size();
         let len = self.space().file().len()?;
         if len < u64::from(found.pages) * page_size as u64 {
@@ -183,6 +187,30 @@ impl SpaceFile {
         Ok(true)
     }
 
+    /// Checks that no page is allocated behind the last one that the header counts. To be called
+    /// before what lies there is cut off, or left out of a copy: a count that is damaged must not
+    /// take pages along.
+    ///
+    /// # Errors
+    /// [`holdfast_base::Error::DamagedPage`] if there is one; those of reading pages.
+    pub fn check_end(&self, acc: &Access<'_>) -> Result<()> {
+        loop {
+            let pages = self.header(acc)?.pages;
+            let Some(no) = bitmaps(pages, self.page_size()).last() else { return Ok(()) };
+            let (inside, covered) = (pages - bitmap::first_covered(no), bitmap::pages_covered(self.page_size()));
+            let page = self.store.pool().fix_shared(self.space(), no, acc)?;
+            let is_free = inside >= covered || bitmap::all_equal(&page, inside, covered - inside, false);
+            drop(page);
+            if is_free {
+                return Ok(());
+            }
+            // The file may have grown in between.
+            if self.header(acc)?.pages == pages {
+                return Err(self.damaged(no, "it has pages allocated beyond the end of the file"));
+            }
+        }
+    }
+
     /// Whether the file is longer than its page count says: a crash came between a change of the
     /// one and of the other.
     ///
@@ -221,11 +249,13 @@ impl SpaceFile {
     }
 
     /// Called once after redo: makes the file as long as its page count says. A crash may have
-    /// undone that the file grew, although the log knows of it.
+    /// undone that the file grew, although the log knows of it. Of the pages behind the end redo
+    /// has made those that are in use, and they are dirty: until there is room they stay in the
+    /// pool.
     ///
     /// # Errors
-    /// [`holdfast_base::Error::DiskFull`] and other errors of the disk; damage, if the header is
-    /// not valid or counts pages that have no bitmap.
+    /// [`holdfast_base::Error::DiskFull`], after which the space can be used all the same; other
+    /// errors of the disk; damage, if the header is not valid or counts pages that have no bitmap.
     pub fn finish_recovery(&self, acc: &Access<'_>) -> Result<()> {
         let (pages, page_size) = (self.header(acc)?.pages, self.page_size());
         let (file, wanted) = (self.space().file(), u64::from(pages) * page_size as u64);
@@ -239,6 +269,26 @@ impl SpaceFile {
                 return Err(self.damaged(PageNo(0), "its header counts more pages than there are"));
             }
         }
-        file.set_len(wanted)
+        self.is_short.store(true, Ordering::Release);
+        self.make_whole(acc)
+    }
+
+    /// Makes the file as long as its page count says, if there was no room for that after redo.
+    ///
+    /// # Errors
+    /// Those of the disk and of reading the header.
+    pub(super) fn make_whole(&self, acc: &Access<'_>) -> Result<()> {
+        if !self.is_short.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // Latched, the count does not change: the file never gets shorter here.
+        let head = self.store.pool().fix_exclusive(self.space(), PageNo(0), acc)?;
+        let wanted = u64::from(self.pages_of(head.bytes())?) * self.page_size() as u64;
+        let file = self.space().file();
+        if file.len()? < wanted {
+            file.set_len(wanted)?;
+        }
+        self.is_short.store(false, Ordering::Release);
+        Ok(())
     }
 }

@@ -22,7 +22,7 @@ mod usage;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use holdfast_base::codec::get_u32;
 use holdfast_base::page::{self, OFF_LSN, OFF_TYPE, PageType};
@@ -63,6 +63,8 @@ pub struct SpaceFile {
     rooms: Rooms,
     /// Incompatible features that the header is known to name.
     features: AtomicU32,
+    /// The file is shorter than its page count says, since the disk was full after redo.
+    is_short: AtomicBool,
 }
 
 /// How long a space is needed.
@@ -203,8 +205,8 @@ impl SpaceFile {
     }
 
     fn attach(store: &Arc<Store>, space: Arc<Space>, features: u32) -> Arc<SpaceFile> {
-        let (store, rooms) = (Arc::clone(store), Rooms::default());
-        Arc::new(SpaceFile { store, space, rooms, features: AtomicU32::new(features) })
+        let (store, rooms, is_short) = (Arc::clone(store), Rooms::default(), AtomicBool::new(false));
+        Arc::new(SpaceFile { store, space, rooms, features: AtomicU32::new(features), is_short })
     }
 
     /// Its number.
@@ -276,8 +278,11 @@ impl SpaceFile {
     /// Pages that the header counts, all of which the file has.
     ///
     /// # Errors
-    /// [`Error::DamagedFile`] if the file ends before; those of reading the header and of the disk.
+    /// [`Error::DamagedFile`] if the file ends before; [`Error::DiskFull`] if there was no room for
+    /// all of it when the database was opened, and is none now; those of reading the header and of
+    /// the disk.
     pub fn whole_pages(&self, acc: &Access<'_>) -> Result<u32> {
+        self.make_whole(acc)?;
         // The file grows before the header counts more pages, and is truncated after it counts
         // fewer. With page 0 latched neither is half done.
         let header = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;

@@ -111,9 +111,15 @@ impl SpaceFile {
     /// # Errors
     /// Those of reading the header and the bitmap.
     pub fn is_allocated(&self, no: PageNo, acc: &Access<'_>) -> Result<bool> {
-        if no.0 >= self.header(acc)?.pages {
-            return Ok(false);
-        }
+        Ok(no.0 < self.header(acc)?.pages && self.is_marked(no, acc)?)
+    }
+
+    /// Whether the bitmap says that a page is allocated, whatever the header counts: for a salvage,
+    /// since the header may be damaged.
+    ///
+    /// # Errors
+    /// Those of reading the bitmap.
+    pub fn is_marked(&self, no: PageNo, acc: &Access<'_>) -> Result<bool> {
         let bitmap_no = bitmap::page_for(no, self.page_size());
         let page = self.store.pool().fix_shared(self.space(), bitmap_no, acc)?;
         Ok(bitmap::all_equal(&page, no.0 - bitmap::first_covered(bitmap_no), 1, true))
