@@ -62,3 +62,19 @@ fn a_compaction_leaves_the_table_out() {
     let report = db.compact().unwrap();
     assert!(matches!(&report.left_out[..], [left] if left.table == "rows" && left.what.contains(&file)), "{report:?}");
 }
+
+/// The check ended with the error of the write, and no table behind this one was checked.
+#[test]
+fn a_table_that_cannot_be_written_is_named_and_the_others_are_checked() {
+    let (disk, db, file) = opened();
+    db.transact(|txn| txn.open_table(&ROWS)?.update(7, &common::value(7)).map(drop)).unwrap();
+    disk.schedule(Fault::nth(FaultOp::Write, 1).on(file.as_str()).sticky());
+    let report = check(&db);
+    assert!(
+        matches!(&report.findings[..], [found] if found.table == "rows" && found.what.contains(&file)),
+        "{report:?}"
+    );
+    assert_eq!(report.rows, 4_000);
+    disk.clear();
+    common::assert_sound(&db);
+}

@@ -6,8 +6,8 @@ mod common;
 use std::sync::Arc;
 
 use common::ROWS;
-use holdfast::Error;
-use holdfast::io::MemoryDisk;
+use holdfast::io::{Disk, FileKind, MemoryDisk, OpenOptions};
+use holdfast::{BackupOptions, Error, VerifyOptions};
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
 
 #[test]
@@ -36,5 +36,41 @@ fn and_goes_on_once_there_is_room() {
     db.close().unwrap();
     let db = common::open_on(&memory);
     common::assert_filled(&db, 0, at + 500);
+    common::assert_sound(&db);
+}
+
+/// A power cut has undone that the file of a table grew, and the disk is full: the open was
+/// refused.
+#[test]
+fn and_a_database_can_be_opened() {
+    let (disk, db) = common::on_memory_disk();
+    common::fill(&db, 0, 10);
+    db.checkpoint().unwrap();
+    let file = db.list_tables().into_iter().find(|table| table.name == "rows").unwrap().file;
+    let len = |disk: &MemoryDisk| disk.open(&file, OpenOptions::new(FileKind::Data)).unwrap().len().unwrap();
+    let before = len(&disk);
+    common::fill(&db, 10, 1_000);
+    let left = common::copy(&disk);
+    drop(db);
+    assert!(len(&left) > before);
+    left.open(&file, OpenOptions::new(FileKind::Data)).unwrap().set_len(before).unwrap();
+    let faults = FaultDisk::new(Arc::new(left.clone()));
+    faults.schedule(Fault::nth(FaultOp::SetLen, 1).on(&file).kind(FaultKind::Enospc).sticky());
+    let db = common::open_on(&faults);
+    common::assert_filled(&db, 0, 1_000);
+    db.transact(|txn| txn.open_table(&ROWS)?.update(5, &common::value(5)).map(drop)).unwrap();
+    // That there is no room is no damage.
+    let checked = db.verify(&VerifyOptions::new(), &mut |_| {});
+    assert!(matches!(checked, Err(Error::DiskFull(_))), "{checked:?}");
+    let dir = tempfile::tempdir().unwrap();
+    let copied = db.backup(dir.path().join("copy"), &BackupOptions::new());
+    assert!(matches!(copied, Err(Error::DiskFull(_))), "{copied:?}");
+    faults.clear();
+    common::assert_sound(&db);
+    db.backup(dir.path().join("later"), &BackupOptions::new()).unwrap();
+    common::fill(&db, 1_000, 2_000);
+    db.close().unwrap();
+    let db = common::open_on(&left);
+    common::assert_filled(&db, 0, 2_000);
     common::assert_sound(&db);
 }

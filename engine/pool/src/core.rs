@@ -11,6 +11,7 @@ use holdfast_metrics::{Counter, Gauge, Metrics, Spread, WaitClass};
 use holdfast_policy::{PolicyStats, TouchEffect};
 use holdfast_wal::Wal;
 
+use crate::checkpoint::held::Held;
 use crate::checkpoint::signals::Signals;
 use crate::checkpoint::unsynced::{CheckpointPayload, Unsynced};
 use crate::config::{BATCH, PoolConfig};
@@ -38,7 +39,10 @@ pub(crate) struct Core {
     pub(crate) reservations: Reservations,
     pub(crate) doublewrite: DoubleWriter,
     pub(crate) image_memory: ImageMemory,
+    /// Held while the number of frames changes.
+    pub(crate) resizing: Mutex<()>,
     pub(crate) unsynced: Unsynced,
+    pub(crate) held: Held,
     pub(crate) payload: CheckpointPayload,
     pub(crate) signals: Signals,
     pub(crate) read_ahead: ReadAheadQueue,
@@ -71,6 +75,7 @@ impl Core {
         Ok(Core {
             doublewrite: DoubleWriter::open(&config)?,
             image_memory: ImageMemory::new(BATCH, config.page_size),
+            resizing: Mutex::default(),
             frames,
             partitions,
             supply: CachePadded::new(Supply::new(active)),
@@ -79,6 +84,7 @@ impl Core {
             metrics,
             reservations: Reservations::default(),
             unsynced: Unsynced::default(),
+            held: Held::default(),
             payload: CheckpointPayload::default(),
             signals: Signals::default(),
             read_ahead: ReadAheadQueue::default(),

@@ -405,6 +405,12 @@ impl Pool {
         self.core.payload.set(Box::new(provider));
     }
 
+    /// Keeps the log from `lsn` on, until `space` is closed: a page of it lacks what the log has,
+    /// since recovery could not read the page. `why` it could not.
+    pub fn hold_checkpoint(&self, space: SpaceId, lsn: Lsn, why: Error) {
+        self.core.held.add(space, lsn, why);
+    }
+
     /// Takes a checkpoint of what is on disk now: syncs, but writes no pages. Returns its LSN (that
     /// of the last one, if no payload is registered).
     ///

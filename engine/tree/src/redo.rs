@@ -39,6 +39,10 @@
 //! [forsaken](TYPE_FORSAKEN) one, which is written like any other change and is damaged for every
 //! reader, in this run of the database and the next. Records that initialise the page heal it.
 //!
+//! A page that the device does not return, at several attempts, may be returned the next time, with
+//! what it had. If the caller allows it the page is [withheld](Redo::withhold): it gets none of its
+//! records from there on, the caller keeps the log and sees to it that nothing uses the page.
+//!
 //! Lock order: a thread holds one page latch, or none.
 
 use std::collections::BTreeSet;
@@ -46,9 +50,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::codec::Reader;
 use holdfast_base::page::{OFF_TYPE, TYPE_FORSAKEN};
-use holdfast_base::{Error, HashMap, Lsn, PageId, Result, SpaceId, thread};
+use holdfast_base::{Error, HashMap, HashSet, Lsn, PageId, Result, SpaceId, thread};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind, Space};
 use holdfast_wal::{Group, Progress, Recovery};
@@ -61,6 +66,10 @@ pub type FindSpace<'a> = dyn FnMut(SpaceId) -> Result<Option<Arc<Space>>> + 'a;
 
 /// Whether damaged pages of a space may be passed over.
 type MayPassOver = Arc<dyn Fn(SpaceId) -> bool + Send + Sync>;
+
+/// Told of a page that the device does not return, of where the first of its records lies, and of
+/// the error; says whether the page is withheld.
+type Withhold = Arc<dyn Fn(SpaceId, Lsn, &Error) -> bool + Send + Sync>;
 
 /// The spaces that records have named; `None`: its file does not exist.
 type Spaces = HashMap<SpaceId, Option<Arc<Space>>>;
@@ -78,6 +87,8 @@ const THREADS_MAX: usize = 64;
 const PAGES_PER_THREAD: usize = 32;
 /// Bytes of log between two reports of progress.
 const REPORT_EVERY: u64 = 4 << 20;
+/// Reads of a page before it counts as one that the device does not return.
+const READ_ATTEMPTS: usize = 3;
 /// So many neighbouring pages are in one part: they are read, and written, one after the other.
 const NEIGHBOURS: u32 = 16;
 /// The parts of all pages.
@@ -95,6 +106,8 @@ pub struct Redo<'a> {
     store: Arc<Store>,
     find: Box<FindSpace<'a>>,
     may_pass_over: MayPassOver,
+    withhold: Withhold,
+    withheld: Arc<Mutex<HashSet<PageId>>>,
     spaces: Spaces,
     batch: Batch,
     /// Bytes of a batch that is full.
@@ -173,6 +186,8 @@ impl<'a> Redo<'a> {
             store: Arc::clone(store),
             find: Box::new(find),
             may_pass_over: Arc::new(|_| false),
+            withhold: Arc::new(|_, _, _| false),
+            withheld: Arc::default(),
             spaces: Spaces::default(),
             batch: Batch::default(),
             full: (cache / CACHE_PART).min(BATCH_MAX),
@@ -186,6 +201,13 @@ impl<'a> Redo<'a> {
     #[must_use]
     pub fn pass_over(self, which: impl Fn(SpaceId) -> bool + Send + Sync + 'static) -> Redo<'a> {
         Redo { may_pass_over: Arc::new(which), ..self }
+    }
+
+    /// Pages that the device does not return are withheld if `which` says so, which is told their
+    /// space, where the first of their records lies, and the error.
+    #[must_use]
+    pub fn withhold(self, which: impl Fn(SpaceId, Lsn, &Error) -> bool + Send + Sync + 'static) -> Redo<'a> {
+        Redo { withhold: Arc::new(which), ..self }
     }
 
     /// Applies the log of `recovery` to the pages that do not have it yet, and skips records of
@@ -316,6 +338,8 @@ impl<'a> Redo<'a> {
         let work = Arc::new(Work {
             store: Arc::clone(&self.store),
             may_pass_over: Arc::clone(&self.may_pass_over),
+            withhold: Arc::clone(&self.withhold),
+            withheld: Arc::clone(&self.withheld),
             spaces: self.spaces.clone(),
             batch,
             pages,
@@ -342,6 +366,8 @@ impl std::fmt::Debug for Redo<'_> {
 struct Work {
     store: Arc<Store>,
     may_pass_over: MayPassOver,
+    withhold: Withhold,
+    withheld: Arc<Mutex<HashSet<PageId>>>,
     spaces: Spaces,
     batch: Batch,
     /// The records of each page.
@@ -388,12 +414,29 @@ impl Work {
         let records = &records[begin.unwrap_or(0)..];
         let Some(Some(space)) = self.spaces.get(&id.space) else { return Ok(()) };
         let pool = self.store.pool();
-        let latched =
-            if begin.is_some() { pool.fix_new(space, id.no, acc) } else { pool.fix_exclusive(space, id.no, acc) };
+        let pass_over = || {
+            self.store.metrics().add(Counter::RecoveryPagesSkipped, records.len() as u64);
+            Ok(())
+        };
+        if self.withheld.lock().contains(&id) {
+            return pass_over();
+        }
+        let fix = || match begin {
+            Some(_) => pool.fix_new(space, id.no, acc),
+            None => pool.fix_exclusive(space, id.no, acc),
+        };
+        let is_unread = |error: &Error| matches!(error, Error::Io { operation: "read", .. });
+        let mut latched = fix();
+        for _ in 1..READ_ATTEMPTS {
+            if latched.as_ref().err().is_some_and(is_unread) {
+                latched = fix();
+            }
+        }
         let mut page = match latched {
-            Err(error) if error.is_damage() && (self.may_pass_over)(id.space) => {
-                self.store.metrics().add(Counter::RecoveryPagesSkipped, records.len() as u64);
-                return Ok(());
+            Err(error) if error.is_damage() && (self.may_pass_over)(id.space) => return pass_over(),
+            Err(error) if is_unread(&error) && (self.withhold)(id.space, records[0].start, &error) => {
+                self.withheld.lock().insert(id);
+                return pass_over();
             }
             latched => latched?,
         };

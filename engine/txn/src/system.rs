@@ -194,10 +194,20 @@ impl TxnSystem {
     /// its tree, which they do not touch any more. No transaction may change it; those that began
     /// before may go on reading it, and purge keeps the versions that they see.
     pub fn forget(&self, id: IndexId) {
-        if let Some(index) = self.indexes.remove(id) {
-            index.retire();
+        let index = self.indexes.remove(id);
+        index.iter().for_each(|index| index.retire());
+        if self.indexes.remove_unusable(id) || index.is_some() {
             self.retry_blocked_losers();
         }
+    }
+
+    /// Makes an index known that is there and cannot be used, since its `file` could not be opened.
+    /// Transactions that have changed it are not rolled back to their end before it is
+    /// [forgotten](TxnSystem::forget), or the next open can use it.
+    pub fn register_unusable(&self, id: IndexId, file: &str, why: &Error) {
+        let what = || format!("{file}, which an unfinished transaction has changed, could not be opened: {why}");
+        let why = if why.is_damage() { why.clone() } else { Error::Incompatible(what()) };
+        self.indexes.add_unusable(id, why);
     }
 
     /// A registered index.

@@ -19,8 +19,8 @@ use std::time::Duration;
 use holdfast_base::SpaceId;
 
 use crate::ddl::tables::{
-    Plan, build, durability_for_all, find, forget, keep_file, keep_writers_out, let_file_go, let_go, make, named,
-    open_new,
+    Plan, build, durability_for_all, find, forget, keep_file, keep_file_of, keep_writers_out, let_file_go, let_go,
+    make, named, open_new,
 };
 use crate::instance::Instance;
 use crate::schema::catalog::TableRecord;
@@ -76,11 +76,13 @@ impl Replacement {
 fn replace(instance: &Instance, replacements: &[Replacement]) -> Result<Result<()>> {
     let _ddl = instance.ddl.lock();
     let tables = replacements.iter().map(|one| one.table(instance)).collect::<Result<Vec<_>>>()?;
-    replacements.iter().try_for_each(|one| let_file_go(instance, &one.old))?;
+    let stay = || replacements.iter().for_each(|one| keep_file_of(&one.old));
+    replacements.iter().try_for_each(|one| let_file_go(instance, &one.old)).inspect_err(|_| stay())?;
     let replaced = instance.catalog.replace_each(&instance.txns, &named(&tables), durability_for_all(&tables));
     if let (Err(error), Some(first)) = (&replaced, tables.first())
         && !instance.catalog.has(&instance.txns, &first.name, &first.record).unwrap_or(true)
     {
+        stay();
         return Err(error.clone());
     }
     for (table, Replacement { old, .. }) in tables.into_iter().zip(replacements) {

@@ -412,17 +412,47 @@ pub(super) fn keep_file(lifetime: Lifetime, space: &SpaceFile) {
     }
 }
 
+/// The same of a table that the catalog has still: a change that would have taken it out has
+/// failed.
+pub(super) fn keep_file_of(table: &TableHandle) {
+    if let Ok(space) = table.store.space() {
+        keep_file(table.store.file.lifetime, space);
+    }
+}
+
 /// Marks a table's file as one that an open may remove when the catalog does not know it. A damaged
 /// file is not marked: after a crash in the middle of a drop it stays, because nothing says whose
-/// it is.
+/// it is. A file that says that it is another database's, or another table's, stays in any case.
 pub(super) fn let_file_go(instance: &Instance, table: &TableHandle) -> Result<()> {
     if table.store.file.lifetime == Lifetime::Temporary {
         // It has said so since it was created.
         return instance.check();
     }
     match table.store.space().map(|space| table_file::set_may_go(space, true)) {
-        Ok(Err(error)) if !error.is_damage() => Err(error),
-        _ => instance.check(),
+        Ok(Err(error)) if !error.is_damage() => return Err(error),
+        Err(_)
+            if table_file::is_of_another(&*instance.disk, table.record.space, instance.meta.uuid).unwrap_or(false) =>
+        {
+            table.store.file.set_stays();
+        }
+        _ => {}
+    }
+    instance.check()
+}
+
+/// A table cannot be dropped, because of `error`. If it is the table's file that keeps the log from
+/// going on, the file goes first.
+fn give_file_up(instance: &Instance, table: &TableHandle, error: Error) -> Result<()> {
+    instance.check()?;
+    match error {
+        // An earlier attempt came as far as that.
+        Error::Closed(_) => Ok(()),
+        Error::Io { .. } | Error::DiskFull(_) => {
+            table.store.file.give_up(error)?;
+            forget(instance, table);
+            Ok(())
+        }
+        error => Err(error),
     }
 }
 
@@ -448,8 +478,10 @@ pub(crate) fn drop_table(instance: &Instance, name: &str, wait: Duration) -> Res
     if !closed.is_of(&table.store.file) {
         return Err(Error::TableNotFound(name.into()));
     }
-    let_file_go(instance, &table)?;
-    instance.catalog.remove(&instance.txns, name, durability_for(&table))?;
+    let remove = || instance.catalog.remove(&instance.txns, name, durability_for(&table));
+    let removed = let_file_go(instance, &table).and_then(|()| remove());
+    let removed = removed.or_else(|error| give_file_up(instance, &table, error).and_then(|()| remove()));
+    removed.inspect_err(|_| keep_file_of(&table))?;
     let_go(instance, &table);
     instance.publish(Some(name), None);
     Ok(())

@@ -9,6 +9,11 @@ use holdfast_wal::WalConfig;
 
 use crate::instance::meta::Meta;
 
+/// Files of tables, or why they cannot be used.
+pub(crate) type Opened = HashMap<SpaceId, Result<Arc<SpaceFile>>>;
+/// Files of tables that are open and that nothing uses.
+pub(crate) type Withheld = HashMap<SpaceId, Arc<SpaceFile>>;
+
 /// The files of an open database.
 pub(crate) struct Files {
     pub meta: Meta,
@@ -17,7 +22,9 @@ pub(crate) struct Files {
     pub system: Arc<SpaceFile>,
     pub undo: Arc<SpaceFile>,
     /// The tables' files that recovery has met.
-    pub opened: HashMap<SpaceId, Result<Arc<SpaceFile>>>,
+    pub opened: Opened,
+    /// Those of them that have a page which recovery could not read: among `opened` is the error.
+    pub withheld: Withheld,
 }
 
 /// Opens the file of a space. That it is missing, or is none, is damage: the database is there.

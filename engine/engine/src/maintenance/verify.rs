@@ -20,8 +20,8 @@
 //! Others allocate and free pages meanwhile, so step 2 does not judge a page that was allocated or
 //! freed during its look, and what it finds is believed only if it is found again, and again.
 //!
-//! A page that the device does not return is reported like one that is damaged: of its table, and
-//! the check goes on with the others.
+//! A page that the device does not return, or does not take, is reported like one that is damaged:
+//! of its table, and the check goes on with the others.
 
 use std::sync::Arc;
 
@@ -204,7 +204,9 @@ impl Run<'_> {
     /// Step 1: every page of the file.
     fn pages(&mut self, name: &str, space: &SpaceFile) -> Result<()> {
         let before = self.report.findings.len();
-        self.instance.pool().flush_space(space.space())?;
+        if !self.is_written(name, space)? {
+            return Ok(());
+        }
         let file = space.space().file();
         let page_size = self.instance.meta.page_size;
         let mut buf = AlignedBuf::zeroed(PIECE);
@@ -240,6 +242,18 @@ impl Run<'_> {
         }
     }
 
+    /// Writes what is dirty in a space. False if its file cannot be written, which is reported:
+    /// then the file tells nothing of the pages.
+    fn is_written(&mut self, name: &str, space: &SpaceFile) -> Result<bool> {
+        match self.instance.pool().flush_space(space.space()) {
+            Err(error @ Error::Io { .. }) if space.space().has_failed_write() && self.instance.check().is_ok() => {
+                self.find(name, error);
+                Ok(false)
+            }
+            written => written.map(|()| true),
+        }
+    }
+
     /// Reports those of the pages, which did not check out, that are allocated and do not check out
     /// after they were written either, at each of several looks: a page may be allocated at one
     /// look and free at the next, and then nothing writes it.
@@ -253,7 +267,9 @@ impl Run<'_> {
             if suspects.is_empty() {
                 return Ok(());
             }
-            pool.flush_space(space.space())?;
+            if !self.is_written(name, space)? {
+                return Ok(());
+            }
             found.clear();
             for no in std::mem::take(&mut suspects) {
                 let at = u64::from(no.0) * bytes.len() as u64;

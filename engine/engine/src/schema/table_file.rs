@@ -1,11 +1,12 @@
 //! The file of a table, and its writers: what stays when the table's definition changes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use holdfast_base::blocking::{Condvar, Mutex};
-use holdfast_base::{SpaceId, latches, page};
-use holdfast_io::{AlignedBuf, Disk, File};
+use holdfast_base::limits::PAGE_SIZE_MAX;
+use holdfast_base::{PageId, PageNo, SpaceId, latches, page};
+use holdfast_io::{AlignedBuf, Disk, File, FileKind, OpenOptions};
 use holdfast_metrics::{Spread, thread_group};
 use holdfast_pool::AccessKind;
 use holdfast_tree::space::{MAY_GO, SpaceHeader};
@@ -37,6 +38,22 @@ pub(crate) fn may_go(space: &SpaceFile) -> Result<bool> {
 /// Those of the log and of reading its header.
 pub(crate) fn set_may_go(space: &SpaceFile, may: bool) -> Result<()> {
     space.set_mark(MAY_GO, u64::from(may), &space.store().pool().access(AccessKind::Point)).map(drop)
+}
+
+/// Whether the file in the place of space `id` of database `uuid` says, soundly, that it is another
+/// one: a copy went wrong.
+pub(crate) fn is_of_another(disk: &dyn Disk, id: SpaceId, uuid: [u8; 16]) -> Result<bool> {
+    let name = id.file_name();
+    if !disk.exists(&name)? {
+        return Ok(false);
+    }
+    let file = disk.open(&name, OpenOptions::new(FileKind::Data).read_only(true))?;
+    let mut first = AlignedBuf::zeroed(PAGE_SIZE_MAX.min(usize::try_from(file.len()?).unwrap_or(PAGE_SIZE_MAX)));
+    file.read_at(0, &mut first)?;
+    let Some(header) = SpaceHeader::decode(&first) else { return Ok(false) };
+    let is_sound = |first: &[u8]| page::check(first, PageId::new(header.id, PageNo(0))).is_ok();
+    let is_other = header.uuid != uuid || header.id != id;
+    Ok(is_other && first.get(..header.page_size as usize).is_some_and(is_sound))
 }
 
 /// How many write transactions of one group of threads use a table, and whether more may come.
@@ -257,10 +274,14 @@ pub(crate) struct TableFile {
     name: String,
     /// The file, or why it cannot be used.
     pub space: Result<Arc<SpaceFile>>,
+    /// The file that cannot be used, since it has a page which recovery could not read.
+    withheld: OnceLock<Arc<SpaceFile>>,
     pub gate: WriterGate,
     /// Of a temporary table nothing need be durable.
     pub lifetime: Lifetime,
     dropped: AtomicBool,
+    /// The file is another one's, and stays when the table is dropped.
+    stays: AtomicBool,
     /// A load was given up, and what it has left is still there.
     broken_off: AtomicBool,
 }
@@ -272,8 +293,9 @@ impl TableFile {
         space: Result<Arc<SpaceFile>>,
         lifetime: Lifetime,
     ) -> TableFile {
-        let (gate, dropped, broken_off) = (WriterGate::default(), AtomicBool::new(false), AtomicBool::new(false));
-        TableFile { disk, name, space, gate, lifetime, dropped, broken_off }
+        let [dropped, stays, broken_off] = [false; 3].map(AtomicBool::new);
+        let (gate, withheld) = (WriterGate::default(), OnceLock::new());
+        TableFile { disk, name, space, withheld, gate, lifetime, dropped, stays, broken_off }
     }
 
     /// Keeps new writers out and waits until those have left that are there. Those of a temporary
@@ -318,6 +340,16 @@ impl TableFile {
         Ok(())
     }
 
+    /// The file is open, and is to go with the table, but nothing uses its pages.
+    pub(crate) fn withhold(&self, space: Arc<SpaceFile>) {
+        let _ = self.withheld.set(space);
+    }
+
+    /// The file does not go with the table: it is another one's.
+    pub(crate) fn set_stays(&self) {
+        self.stays.store(true, Ordering::Release);
+    }
+
     /// From now on the file goes with the last holder.
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
@@ -328,8 +360,24 @@ impl TableFile {
         self.dropped.load(Ordering::Acquire)
     }
 
+    /// Removes the file of a table that is about to be dropped, and discards its pages. To be
+    /// called where `error` keeps the drop from the log: if the file takes no writes, or has a page
+    /// that recovery could not read, the checkpoint waits for these pages, and in the end each
+    /// statement for the checkpoint. After a crash before the catalog forgets the table, it is one
+    /// without a file.
+    ///
+    /// # Errors
+    /// `error`, if the checkpoint does not wait for the file; those of removing it.
+    pub(crate) fn give_up(&self, error: Error) -> Result<()> {
+        let unwritten = self.space.as_ref().ok().filter(|space| space.space().has_failed_write());
+        let Some(space) = unwritten.or(self.withheld.get()) else { return Err(error) };
+        self.disk.remove(&self.name)?;
+        self.disk.sync_dir()?;
+        space.close(true)
+    }
+
     fn give_back(&self) -> Result<()> {
-        if let Ok(space) = &self.space {
+        if let Some(space) = self.space.as_ref().ok().or(self.withheld.get()) {
             let file = space.space().file();
             if self.lifetime == Lifetime::Lasting && mark(&**file, space.store().page_size()).is_err() {
                 // Its pages are discarded if the file is gone for good. Else its header is written
@@ -352,7 +400,7 @@ impl TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        if self.is_dropped() {
+        if self.is_dropped() && !self.stays.load(Ordering::Acquire) {
             // A file that stays is removed by the next open: the catalog does not know it.
             let _ = self.give_back();
         }

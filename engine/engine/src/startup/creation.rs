@@ -116,5 +116,6 @@ fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Arc<Instance>> {
     wal.flush_to(wal.next_lsn())?;
     let meta = Meta { page_size, uuid, catalog_root };
     meta.finish(&**disk)?;
-    start(environment, Files { meta, wal_config, store, system, undo, opened: HashMap::default() }, txns)
+    let (opened, withheld) = (HashMap::default(), HashMap::default());
+    start(environment, Files { meta, wal_config, store, system, undo, opened, withheld }, txns)
 }

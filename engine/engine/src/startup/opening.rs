@@ -9,7 +9,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-use holdfast_base::{Error, HashMap, PageId, PageNo, Result, SpaceId, page};
+use holdfast_base::blocking::Mutex;
+use holdfast_base::{Error, HashMap, Lsn, PageId, PageNo, Result, SpaceId, page};
 use holdfast_io::{AlignedBuf, Disk, File, FileDisk, FileKind, OpenOptions};
 use holdfast_metrics::Counter;
 use holdfast_pool::{AccessKind, Space, restore_torn_pages};
@@ -90,7 +91,8 @@ fn open_on(environment: Environment) -> Result<Arc<Instance>> {
     let open = |(id, name): (SpaceId, &str)| open_space(&**disk, &store, &meta, id, name);
     let (system, undo) = (open(SYSTEM)?, open(UNDO)?);
     let payload = recovery.checkpoint_payload().to_vec();
-    let mut files = Files { meta, wal_config, store: Arc::clone(&store), system, undo, opened: HashMap::default() };
+    let (opened, withheld) = (HashMap::default(), HashMap::default());
+    let mut files = Files { meta, wal_config, store: Arc::clone(&store), system, undo, opened, withheld };
     redo(&environment, &mut files, recovery)?;
     let txns = TxnSystem::open(&store, &files.undo, environment.txn_config(page_size), &payload)?;
     start(environment, files, txns)
@@ -141,6 +143,16 @@ fn redo(environment: &Environment, files: &mut Files, mut recovery: Recovery) ->
         }
     })
     .pass_over(|id| id != SYSTEM.0 && !holdfast_base::planted!("redo-stops-at-damage"));
+    // A page that the device does not return disables its table, and the log is kept for it.
+    let unread: Arc<Mutex<Vec<(SpaceId, Lsn, Error)>>> = Arc::default();
+    let noted = Arc::clone(&unread);
+    let redo = redo.withhold(move |id, lsn, error| {
+        let is_table = ![SYSTEM.0, UNDO.0].contains(&id);
+        if is_table {
+            noted.lock().push((id, lsn, error.clone()));
+        }
+        is_table
+    });
     let access = files.store.pool().access(AccessKind::Recovery);
     let log_bytes_total = recovery.progress().total;
     let mut report = |log_bytes_done| {
@@ -150,13 +162,20 @@ fn redo(environment: &Environment, files: &mut Files, mut recovery: Recovery) ->
     };
     report(0);
     redo.run(&mut recovery, &mut report)?;
+    for (id, lsn, error) in unread.lock().drain(..) {
+        files.store.pool().hold_checkpoint(id, lsn, error.clone());
+        if let Some(Ok(space)) = files.opened.insert(id, Err(error)) {
+            files.withheld.insert(id, space);
+        }
+    }
     recovery.finish()?;
     // That a file grew may have been lost although the log knows of it.
     let own = [&files.system, &files.undo];
     for space in files.opened.values().filter_map(|file| file.as_ref().ok()).chain(own) {
         match space.finish_recovery(&access) {
-            // A damaged table is an error of its users, not of the open.
-            Err(error) if error.is_damage() => {}
+            // A damaged table is an error of its users, not of the open, and so is a full disk one
+            // of the statements that need room.
+            Err(error) if error.is_damage() || matches!(error, Error::DiskFull(_)) => {}
             result => result?,
         }
     }

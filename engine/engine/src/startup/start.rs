@@ -4,10 +4,9 @@
 
 use std::sync::Arc;
 
-use holdfast_base::{Error, HashMap, Result, SpaceId, page};
+use holdfast_base::{Error, Result, SpaceId, page};
 use holdfast_io::{AlignedBuf, FileKind, OpenOptions};
 use holdfast_pool::AccessKind;
-use holdfast_tree::SpaceFile;
 use holdfast_tree::space::{MAY_GO, SpaceHeader};
 use holdfast_txn::TxnSystem;
 
@@ -15,7 +14,7 @@ use crate::ddl::alter;
 use crate::ddl::tables;
 use crate::instance::Instance;
 use crate::instance::environment::{Environment, SYSTEM};
-use crate::instance::files::{Files, open_table};
+use crate::instance::files::{Files, Opened, Withheld, open_table};
 use crate::schema::catalog::{Catalog, Contents, NextIds, TableRecord, doubt};
 use crate::schema::filling;
 use crate::schema::handle::TableHandle;
@@ -32,11 +31,11 @@ pub(crate) fn start(environment: Environment, mut files: Files, txns: Arc<TxnSys
     let strangers = remove_orphans(&environment, &mut files, &records, next)?;
     let provider = Arc::clone(&txns);
     files.store.pool().set_checkpoint_payload(move |_| provider.checkpoint_payload());
-    let opened = std::mem::take(&mut files.opened);
+    let (opened, withheld) = (std::mem::take(&mut files.opened), std::mem::take(&mut files.withheld));
     let instance = Arc::new(Instance::new(environment, files, txns, (catalog, next), strangers));
     // A reader cannot drop what an earlier run left of temporary tables, and passes over it.
     records.retain(|(_, record)| !(instance.read_only && record.temporary));
-    let schema = open_tables(&instance, opened, records);
+    let schema = open_tables(&instance, (opened, withheld), records);
     settle_files(&instance, &schema)?;
     instance.publish_schema(schema);
     alter::sweep(&instance, unused)?;
@@ -54,7 +53,7 @@ pub(crate) fn start(environment: Environment, mut files: Files, txns: Arc<TxnSys
 /// Opens the tables of the catalog. One that cannot be used says why.
 fn open_tables(
     instance: &Instance,
-    mut opened: HashMap<SpaceId, Result<Arc<SpaceFile>>>,
+    (mut opened, mut withheld): (Opened, Withheld),
     records: Vec<(String, TableRecord)>,
 ) -> Schema {
     let table = |(name, record): (String, TableRecord)| {
@@ -64,7 +63,14 @@ fn open_tables(
             Some(space) => space,
             None => open_table(&*instance.disk, &instance.store, &instance.meta, id),
         };
+        if let Err(why) = &space
+            && record.is_readable()
+        {
+            // The table is there, and the next open may find it as it was.
+            record.index_ids().for_each(|id| instance.txns.register_unusable(id, &record.space.file_name(), why));
+        }
         let store = TableStore::open(&instance.txns, &instance.disk, &record, space, Origin::Found);
+        withheld.remove(&id).into_iter().for_each(|space| store.file.withhold(space));
         Arc::new(TableHandle::new(name, record, Arc::new(store)))
     };
     Schema::new(records.into_iter().map(table))
@@ -149,7 +155,8 @@ fn remove_orphans(
         environment.disk.sync_dir()?;
     }
     for id in removed {
-        if let Some(Ok(space)) = files.opened.remove(&id) {
+        let opened = files.opened.remove(&id).and_then(Result::ok);
+        if let Some(space) = opened.or_else(|| files.withheld.remove(&id)) {
             space.close(true)?;
         }
     }

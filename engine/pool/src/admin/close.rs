@@ -45,6 +45,7 @@ impl Core {
             self.sync_space(space)?;
         }
         self.doublewrite.forget(space.id());
+        self.held.forget(space.id());
         self.spaces_mut().remove(&space.id());
         Ok(())
     }

@@ -10,7 +10,6 @@
 
 use std::sync::atomic::Ordering;
 
-use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, PageId, Result, latches};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_policy::{Policy, PolicyKind, Touch};
@@ -20,9 +19,6 @@ use crate::core::Core;
 use crate::read::miss::Lease;
 use crate::resident::header::{READ_AHEAD, WRITING};
 use crate::resident::partition::HeaderWords;
-
-/// One resize at a time.
-pub(crate) static RESIZING: Mutex<()> = Mutex::new(());
 
 impl Core {
     /// See [`Pool::resize`](crate::Pool::resize).
@@ -36,7 +32,7 @@ impl Core {
             return Err(Error::invalid(format!("the pool can grow to {max} bytes without a restart")));
         }
         latches::none_while_waiting_for("frames that are given up");
-        let _one = RESIZING.lock();
+        let _one = self.resizing.lock();
         let from = self.supply.active();
         if to > from {
             self.frames.advise_used(from, to);

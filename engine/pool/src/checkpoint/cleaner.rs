@@ -124,7 +124,8 @@ impl Core {
         }
         // The age that the log sees falls only with a checkpoint, which costs syncs: in steps of a
         // 64th, unless a thread waits for it.
-        let step = self.oldest_in_memory().min(now).since(self.wal.checkpoint_lsn());
+        let reach = self.oldest_in_memory().min(now).min(self.held.oldest());
+        let step = reach.since(self.wal.checkpoint_lsn());
         let (age, waited_for) = (self.wal.age(), wanted.is_some_and(|wanted| self.wal.age() > wanted));
         if (waited_for && step > 0) || (age > ages.counts_from() && step > capacity / 64) {
             if waited_for {
@@ -132,7 +133,7 @@ impl Core {
             }
             self.checkpoint()?;
         }
-        Ok(())
+        if waited_for { self.held.check(must) } else { Ok(()) }
     }
 
     fn ages(&self) -> Ages {

@@ -100,16 +100,17 @@ impl Core {
         // A write that failed makes its page dirty from an older image's rec_lsn on, and may have
         // left `Unsynced` before the claim: then its page is older than it was at the first look.
         // After the claim no write gets hold of what lies before it.
-        let lsn = claimed.min(self.oldest_dirty());
-        let lsn = if holdfast_base::planted!("checkpoint-passes-dirty-pages") {
+        let written = claimed.min(self.oldest_dirty());
+        let written = if holdfast_base::planted!("checkpoint-passes-dirty-pages") {
             writers.min(self.wal.next_lsn())
         } else {
-            lsn
+            written
         };
+        let lsn = written.min(self.held.oldest());
         if lsn > self.wal.checkpoint_lsn() {
             self.wal.set_checkpoint(lsn, &provider(lsn))?;
         }
-        if lsn < claimed || self.unsynced.done_before(in_memory) {
+        if written < claimed || self.unsynced.done_before(in_memory) {
             self.signals.wake_checkpointer();
         }
         Ok(lsn)

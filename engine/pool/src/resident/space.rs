@@ -25,6 +25,8 @@ pub struct Space {
     pub(crate) translation: Translation,
     stats: AccessStats,
     damaged: OnceLock<Error>,
+    /// The last write to the file failed.
+    write_failed: AtomicBool,
     /// The lowest page that was ever cut off.
     cut_from: AtomicU32,
     /// The LSNs of its pages are not of the pool's log.
@@ -41,6 +43,7 @@ impl Space {
             translation: Translation::new(),
             stats: AccessStats::default(),
             damaged: OnceLock::new(),
+            write_failed: AtomicBool::new(false),
             cut_from: AtomicU32::new(u32::MAX),
             is_of_another_log: false,
             closing: AtomicBool::new(false),
@@ -75,6 +78,18 @@ impl Space {
     #[must_use]
     pub fn damaged(&self) -> Option<&Error> {
         self.damaged.get()
+    }
+
+    /// Whether the last write of its pages to its file has failed: these hold the checkpoint.
+    #[must_use]
+    pub fn has_failed_write(&self) -> bool {
+        self.write_failed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_write(&self, failed: bool) {
+        if self.has_failed_write() != failed {
+            self.write_failed.store(failed, Ordering::Relaxed);
+        }
     }
 
     /// Memory of the page translation, in bytes.

@@ -146,6 +146,7 @@ impl Core {
             let took = start.elapsed();
             self.metrics.record_wait(WaitClass::WriteIo, took);
             self.metrics.record(Timing::PageWrite, took);
+            first.space.note_write(result.is_err());
             match result {
                 Ok(()) => {
                     written += group.len();

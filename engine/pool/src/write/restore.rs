@@ -15,16 +15,17 @@
 //! A sound page whose image lies beyond the checkpoint is written once more, as it is. It may be in
 //! the system's cache only, since the process that wrote it has ended, or its sync has failed, and
 //! on the disk torn. Its image is what repairs it there, and the slot may be used again as soon as
-//! the database is open.
+//! the database is open. If the file takes no writes, redo makes the page dirty from what is there,
+//! and the page holds the checkpoint until it has been written.
 //!
 //! A page is written after its log. So an image that is newer than the end of the log proves that
 //! the log had more: it is damage, not a write that was cut off.
 //!
-//! What the device does not return does not keep the database shut, unless redo needs it. A page at
-//! home that cannot be read is one that is damaged: an image beyond the checkpoint replaces it, and
-//! otherwise it is left to its readers, with its file. A slot that cannot be read is passed over if
-//! the log has nothing for redo, so that no page can be torn. Else it may hold the only good copy
-//! of a page, and the device may return it the next time: that is an error.
+//! What the device does not return does not keep the database shut. A page at home that cannot be
+//! read is one that is damaged: an image beyond the checkpoint replaces it, and otherwise it is
+//! left to its readers, with its file. A slot that cannot be read is passed over if the log has
+//! nothing for redo, so that no page can be torn. Else it may hold the only good copy of a page,
+//! and the device may return it the next time: that is an error.
 //!
 //! The time that this takes is bounded: the file is read once, from its beginning to its end; of
 //! the pages whose images lie beyond the checkpoint, which redo is about to read anyway, each is
@@ -137,8 +138,14 @@ pub fn restore_torn_pages(
                 report.restored.push(id);
                 &image
             };
-            target.write_at(at, page)?;
-            written = true;
+            match target.write_at(at, page) {
+                // A file that takes no writes keeps no other table shut.
+                Err(_) if state == Home::Sound => {}
+                result => {
+                    result?;
+                    written = true;
+                }
+            }
         }
         if written {
             target.sync()?;

@@ -2,11 +2,15 @@
 //!
 //! An undo record names its index by id; rollback and purge look the index up here. Each group of
 //! threads reads a list of its own.
+//!
+//! An index that is not here was dropped, and what its records say is passed over, unless it is
+//! *unusable*: its table is there, and could not be opened. Rollback does not pass over that one:
+//! the next open may find the table as it was, with rows that were never committed.
 
 use std::sync::Arc;
 
 use holdfast_base::blocking::{Mutex, RwLock};
-use holdfast_base::{HashMap, IndexId};
+use holdfast_base::{Error, HashMap, IndexId, Result};
 use holdfast_metrics::Spread;
 
 use crate::entry::index::TableIndex;
@@ -16,12 +20,15 @@ pub(crate) struct IndexRegistry {
     indexes: Spread<RwLock<HashMap<IndexId, Arc<TableIndex>>>>,
     /// Row counters from the checkpoint, of indexes that are not registered yet.
     saved_rows: Mutex<HashMap<IndexId, u64>>,
+    /// The unusable ones, and why.
+    unusable: Mutex<HashMap<IndexId, Error>>,
 }
 
 impl IndexRegistry {
     /// No index, and the row counters of the last checkpoint.
     pub fn new(rows: &[(IndexId, u64)]) -> IndexRegistry {
-        IndexRegistry { indexes: Spread::default(), saved_rows: Mutex::new(rows.iter().copied().collect()) }
+        let saved_rows = Mutex::new(rows.iter().copied().collect());
+        IndexRegistry { indexes: Spread::default(), saved_rows, unusable: Mutex::default() }
     }
 
     /// Adds an index, with its row counter from the checkpoint. Returns whether there was one.
@@ -37,6 +44,24 @@ impl IndexRegistry {
         let index = self.indexes.all().filter_map(|own| own.write().remove(&id)).last();
         self.saved_rows.lock().remove(&id);
         index
+    }
+
+    /// Adds an index that cannot be used.
+    pub fn add_unusable(&self, id: IndexId, why: Error) {
+        self.unusable.lock().insert(id, why);
+    }
+
+    /// Takes an unusable index out; whether it was there.
+    pub fn remove_unusable(&self, id: IndexId) -> bool {
+        self.unusable.lock().remove(&id).is_some()
+    }
+
+    /// For a rollback that has not found an index.
+    ///
+    /// # Errors
+    /// Why the index is unusable, if it is.
+    pub fn check_dropped(&self, id: IndexId) -> Result<()> {
+        self.unusable.lock().get(&id).map_or(Ok(()), |why| Err(why.clone()))
     }
 
     pub fn get(&self, id: IndexId) -> Option<Arc<TableIndex>> {

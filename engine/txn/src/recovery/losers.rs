@@ -2,11 +2,11 @@
 //! rollback that fails leaves one.
 //!
 //! A loser is *waiting* to be rolled back, *in hand* of a thread that does it, or *blocked*: a
-//! damaged page stands in the way of its end, and everything that does not need that page is
-//! undone. One damaged page disables one table at most, so a blocked loser is no error of
-//! [`crate::TxnSystem::roll_back_losers`] and stops neither purge nor definitions of tables. It is
-//! tried again when an index is dropped, since rollback passes over what is dropped, and by the
-//! next open.
+//! damaged page, or a table whose file could not be opened, stands in the way of its end, and
+//! everything that does not need that page or table is undone. One damaged page disables one table
+//! at most, so a blocked loser is no error of [`crate::TxnSystem::roll_back_losers`] and stops
+//! neither purge nor definitions of tables. It is tried again when an index is dropped, since
+//! rollback passes over what is dropped, and by the next open.
 //!
 //! A loser that another error stands in the way of (a failed read, a full disk) goes on waiting. It
 //! is tried again by the background thread, and its rows stay locked meanwhile.
@@ -30,6 +30,12 @@ pub(crate) struct Loser {
     /// A rollback has failed, after everything was undone that could be: the next one only looks
     /// whether that has changed.
     pub tried: bool,
+}
+
+/// Whether a rollback that has met this error is tried again only when something has changed:
+/// damage stays, and a table that is unusable is so until the database is closed.
+pub(crate) fn blocks(error: &Error) -> bool {
+    error.is_damage() || matches!(error, Error::Incompatible(_))
 }
 
 #[derive(Debug, Default)]
@@ -87,7 +93,7 @@ impl Losers {
         let mut lists = self.lists.lock();
         lists.in_hand -= failed.len();
         for (loser, error) in failed {
-            let is_blocked = error.is_damage() && !holdfast_base::planted!("losers-stop-purge");
+            let is_blocked = blocks(&error) && !holdfast_base::planted!("losers-stop-purge");
             let list = if is_blocked { &mut lists.blocked } else { &mut lists.waiting };
             list.push(loser);
         }

@@ -29,7 +29,7 @@ use holdfast_wal::SpaceClass;
 use crate::entry::index::IndexKind;
 use crate::entry::row::VersionHeader;
 use crate::entry::values;
-use crate::recovery::losers::Loser;
+use crate::recovery::losers::{Loser, blocks};
 use crate::savepoint::{GoesOn, add_delta};
 use crate::system::TxnSystem;
 use crate::undo::{UndoLog, UndoRecord};
@@ -126,7 +126,9 @@ impl TxnSystem {
     ) -> Result<i64> {
         debug_assert!(!log.is_prepared(), "the changes of a prepared transaction are all there");
         let txn = log.txn();
-        let Some(index) = self.index(record.index) else { return Ok(0) };
+        let Some(index) = self.index(record.index) else {
+            return self.indexes.check_dropped(record.index).map(|()| 0);
+        };
         let Some(_pinned) = index.pin() else { return Ok(0) };
         if holdfast_base::planted!("rollback-skips-a-record") && roll.offset().is_multiple_of(7) {
             return Ok(0);
@@ -187,8 +189,8 @@ impl TxnSystem {
 
 impl TxnSystem {
     /// Rolls back the losers. Returns how many transactions have ended by that. One that only
-    /// damage stands in the way of stays, with the rows of the damaged table locked; that is no
-    /// error.
+    /// damage, or an unusable table, stands in the way of stays, with the rows of that table
+    /// locked; that is no error.
     ///
     /// # Errors
     /// The first other error of reading and writing pages. The transactions concerned are tried
@@ -205,7 +207,7 @@ impl TxnSystem {
             }
         }
         let any = holdfast_base::planted!("losers-stop-purge");
-        let first = failed.iter().map(|(_, error)| error).find(|error| any || !error.is_damage()).cloned();
+        let first = failed.iter().map(|(_, error)| error).find(|error| any || !blocks(error)).cloned();
         self.losers.failed(failed);
         first.map_or(Ok(ended), Err)
     }
