@@ -127,6 +127,11 @@ pub(crate) fn is_position(lsn: u64) -> bool {
     lsn.is_multiple_of(GROUP_HEADER) && lsn < 1 << 62
 }
 
+/// The error for a checkpoint file that is not of the database that is opened.
+pub(crate) fn of_another() -> Error {
+    Error::damaged_file(FILE_NAME, "it belongs to another database (its UUID differs), with its log")
+}
+
 /// Returns the newest intact slot of the checkpoint file in `disk`. Writes nothing.
 ///
 /// # Errors

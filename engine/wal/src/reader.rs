@@ -201,11 +201,12 @@ impl LogReader {
     ///
     /// # Errors
     /// [`Error::NotADatabase`] without a log. [`Error::DamagedFile`] if its checkpoint or the first
-    /// segment to read is not intact. [`Error::Incompatible`] for another format or database.
+    /// segment to read is not intact, or it is another database's. [`Error::Incompatible`] for
+    /// another format.
     pub fn open(disk: &dyn Disk, uuid: Option<[u8; 16]>) -> Result<LogReader> {
         let checkpoint = checkpoint::read(disk)?;
         if uuid.is_some_and(|uuid| uuid != checkpoint.uuid) {
-            return Err(Error::Incompatible("the log belongs to another database".into()));
+            return Err(checkpoint::of_another());
         }
         let options = OpenOptions::new(FileKind::Log).read_only(true);
         let inventory = Inventory::take(disk, &checkpoint.uuid, checkpoint.lsn, options)?;

@@ -27,7 +27,7 @@ use holdfast_base::{Error, Lsn, Result};
 use holdfast_io::{Disk, FileKind, OpenOptions};
 use holdfast_metrics::{Counter, Gauge, Metrics};
 
-use crate::checkpoint::{Checkpoint, CheckpointFile};
+use crate::checkpoint::{Checkpoint, CheckpointFile, of_another};
 use crate::config::{Geometry, Sizes};
 use crate::format::SEGMENT_HEADER;
 use crate::reader::{Group, Inventory, LogEnd, LogReader, Progress};
@@ -52,7 +52,7 @@ impl Wal {
     ///
     /// # Errors
     /// As [`LogReader::open`] and [`LogReader::next`]; [`Error::InvalidArgument`] for a capacity
-    /// that is too small; [`Error::Incompatible`] for another page size; any error of the disk.
+    /// that is too small; [`Error::DamagedFile`] for another page size; any error of the disk.
     pub fn open(
         disk: Arc<dyn Disk>,
         uuid: [u8; 16],
@@ -76,13 +76,13 @@ impl Wal {
         let geometry = Geometry::new(&config)?;
         let file = CheckpointFile::open(disk.as_ref())?;
         if file.current().uuid != uuid {
-            return Err(Error::Incompatible("the log belongs to another database".into()));
+            return Err(of_another());
         }
         let checkpoint = file.current().clone();
         let inventory = Inventory::take(disk.as_ref(), &uuid, checkpoint.lsn, OpenOptions::new(FileKind::Log))?;
         if inventory.page_size != config.page_size {
             let (has, not) = (inventory.page_size, config.page_size);
-            return Err(Error::Incompatible(format!("the log is of a database with pages of {has} bytes, not {not}")));
+            return Err(Error::damaged_file("the log", format!("its database has pages of {has} bytes, not {not}")));
         }
         let mut reader = LogReader::over(inventory, checkpoint);
         let end = reader.scan(progress)?;

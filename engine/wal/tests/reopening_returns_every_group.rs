@@ -97,11 +97,11 @@ fn wrong_places_are_refused() {
     let again = Wal::create(disk.clone(), UUID, small(), Metrics::new());
     assert!(matches!(again, Err(Error::AlreadyExists(_))));
     let other = Wal::open(disk.clone(), [9; 16], small(), Metrics::new());
-    assert!(matches!(other, Err(Error::Incompatible(_))));
-    assert!(matches!(LogReader::open(disk.as_ref(), Some([9; 16])), Err(Error::Incompatible(_))));
+    assert!(matches!(other, Err(Error::DamagedFile { .. })));
+    assert!(matches!(LogReader::open(disk.as_ref(), Some([9; 16])), Err(Error::DamagedFile { .. })));
     let pages = WalConfig { page_size: 8192, ..small() };
     let other = Wal::open(disk.clone(), UUID, pages, Metrics::new());
-    assert!(matches!(other, Err(Error::Incompatible(_))));
+    assert!(matches!(other, Err(Error::DamagedFile { .. })));
     assert_eq!(LogReader::open(disk.as_ref(), None).unwrap().page_size(), 4096);
 }
 

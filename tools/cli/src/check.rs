@@ -1,16 +1,15 @@
 //! `check` and `restore`: verify a database, and salvage what can be read of a damaged one.
 
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use holdfast::raw::RawDatabase;
 use holdfast::{Builder, Database, Error, SalvageReport, VerifyOptions, VerifyReport};
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::database::{DirArgs, bar, open_read_only};
+use crate::database::{DirArgs, bar, ensure_empty, open_read_only};
 use crate::output::{self, OutputArgs, say};
 
 /// `holdfast check`.
@@ -21,7 +20,8 @@ Examples:
   holdfast check data.hf --table orders
   holdfast check data.hf --salvage rescued.hf
 
-Nothing in the database is changed. Exit code 3 if there is damage, found by the check or because the database cannot be opened.
+Nothing in the database is changed. Exit code 3 if there is damage, found by the check, or because the database cannot be opened, or
+if something could not be saved.
 A database that cannot be opened, and a table whose file has a damaged header, is salvaged from the tables' files alone: the log,
 holdfast.meta and the catalog may be lost.")]
 pub(crate) struct CheckArgs {
@@ -43,9 +43,11 @@ pub(crate) struct CheckArgs {
 
 /// Checks a database and, if asked to, salvages what can be read.
 pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
-    args.salvage.iter().try_for_each(|target| ensure_empty(target))?;
+    args.salvage.iter().try_for_each(|target| ensure_empty(target, "--salvage"))?;
     let db = match open_read_only(&args.dir) {
-        Err(error) if can_be_salvaged(&error) => return unopened(args, &error),
+        Err(error) if can_be_salvaged(&error) && (args.salvage.is_some() || !is_newer(&error)) => {
+            return unopened(args, &error);
+        }
         opened => opened?,
     };
     let mut options = VerifyOptions::new();
@@ -75,30 +77,23 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     } else if !is_clean {
         eprintln!("Restore the damaged tables from a backup, or rescue what can be read: --salvage NEW_DIR");
     }
+    let is_whole = shown.is_whole;
     shown.end()?;
-    Ok(Outcome::good_if(is_clean))
-}
-
-/// Refuses a directory that takes no new database, before the check takes its time.
-fn ensure_empty(target: &Path) -> Result<()> {
-    let is_empty = match std::fs::read_dir(target) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) if error.kind() == ErrorKind::NotFound => true,
-        Err(error) => return Err(error).with_context(|| format!("create {}", target.display())),
-    };
-    ensure!(is_empty, "{} is not empty; --salvage takes a new or an empty directory", target.display());
-    Ok(())
+    Ok(Outcome::good_if(is_clean && is_whole))
 }
 
 /// Saves each table of `db`, which is in `dir`.
 fn salvage(db: &Database, dir: &Path, target: &Path, shown: &mut Shown<'_>) -> Result<()> {
-    // Smaller pages would have no room for the longest keys.
     let page_size = RawDatabase::new(db.clone()).page_size();
     let rescued = create(target, Database::builder().page_size(page_size))?;
     for table in db.list_tables() {
         let saved = match db.salvage_table(&table.name, &rescued) {
             // The file cannot be used as a table's.
-            Err(error) if is_loss(&error) => rescued.salvage_file(dir, &table.file).map_err(|_| error),
+            Err(error) if is_loss(&error) => {
+                let saved = rescued.salvage_file(dir, &table.file);
+                let is_of_table = |error: &Error| is_loss(error) || matches!(error, Error::TableMismatch { .. });
+                saved.map_err(|second| if is_of_table(&second) { error } else { second })
+            }
             saved => saved.map(|report| (table.name.clone(), report)),
         };
         match saved {
@@ -120,13 +115,20 @@ fn can_be_salvaged(error: &anyhow::Error) -> bool {
     error.downcast_ref::<Error>().is_some_and(is_loss)
 }
 
+/// True if the database cannot be opened because a newer version wrote it: that is no damage.
+fn is_newer(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<Error>().is_some_and(|error| matches!(error, Error::Incompatible(_)))
+}
+
 /// Reports why a database cannot be opened, and salvages its files if asked to.
 fn unopened(args: &CheckArgs, error: &anyhow::Error) -> Result<Outcome> {
     let mut shown = Shown::new(&args.dir, args.output);
     shown.broken_off(error)?;
     if let Some(target) = &args.salvage {
-        let rescued = create(target, Database::builder())?;
-        let saved = rescued.salvage_files(&args.dir).with_context(|| format!("rescue {}", args.dir.display()))?;
+        let rescue = || format!("rescue {}", args.dir.display());
+        let page_size = RawDatabase::page_size_of_files(&args.dir).with_context(rescue)?;
+        let rescued = create(target, Database::builder().page_size(page_size))?;
+        let saved = rescued.salvage_files(&args.dir).with_context(rescue)?;
         saved.iter().try_for_each(|(name, report)| shown.saved(name, report))?;
         close(rescued, target)?;
     }
@@ -159,11 +161,13 @@ pub(crate) fn restore(args: &DirArgs) -> Result<Outcome> {
 struct Shown<'a> {
     dir: &'a Path,
     json: Option<Value>,
+    /// All that was to be saved has been.
+    is_whole: bool,
 }
 
 impl Shown<'_> {
     fn new(dir: &Path, output: OutputArgs) -> Shown<'_> {
-        Shown { dir, json: output.json.then(|| json!({ "database": output::path(dir) })) }
+        Shown { dir, json: output.json.then(|| json!({ "database": output::path(dir) })), is_whole: true }
     }
 
     fn report(&mut self, report: &VerifyReport) -> Result<()> {
@@ -212,6 +216,7 @@ impl Shown<'_> {
 
     fn saved(&mut self, table: &str, report: &SalvageReport) -> Result<()> {
         let SalvageReport { rows, lost_pages, lost_values, refused_rows, lost_indexes, .. } = report;
+        self.is_whole &= lost_pages + lost_values + refused_rows == 0 && lost_indexes.is_empty();
         if self.json.is_some() {
             self.add_salvaged(json!({
                 "table": table,
@@ -242,6 +247,7 @@ impl Shown<'_> {
 
     fn nothing_saved(&mut self, table: &str, error: &anyhow::Error) -> Result<()> {
         let why = output::message(error);
+        self.is_whole = false;
         if self.json.is_some() {
             self.add_salvaged(json!({ "table": table, "rows": null, "error": why }));
             return Ok(());

@@ -1,9 +1,10 @@
 //! `stat`, `backup`, `compact`: operations of the engine as shell commands.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 use holdfast::{BackupOptions, Database, TableInfo};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -53,6 +54,18 @@ pub(crate) fn open_read_only(dir: &Path) -> Result<Database> {
     Database::open_read_only(dir).with_context(|| format!("open {}", dir.display()))
 }
 
+/// Refuses a directory that takes no new database, before the command takes its time. `what` needs
+/// it.
+pub(crate) fn ensure_empty(target: &Path, what: &str) -> Result<()> {
+    let is_empty = match std::fs::read_dir(target) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(error) if error.kind() == ErrorKind::NotFound => true,
+        Err(error) => return Err(error).with_context(|| format!("create {}", target.display())),
+    };
+    ensure!(is_empty, "{} is not empty; {what} takes a new or an empty directory", target.display());
+    Ok(())
+}
+
 /// A progress bar that counts `unit`. indicatif hides it where standard error is no terminal.
 pub(crate) fn bar(unit: &str) -> ProgressBar {
     let bar = ProgressBar::new(0);
@@ -90,6 +103,7 @@ pub(crate) fn stat(args: &DirArgs) -> Result<()> {
 
 /// Copies a database without changing it.
 pub(crate) fn backup(args: &BackupArgs) -> Result<Outcome> {
+    ensure_empty(&args.target, "a backup")?;
     let db = open_read_only(&args.dir)?;
     let progress = Arc::new(Mutex::new(bar("bytes")));
     let shown = Arc::clone(&progress);

@@ -68,6 +68,25 @@ fn whatever_is_lost() {
     }
 }
 
+/// They had no room in the pages of the new database, and their rows were lost.
+#[test]
+fn with_keys_as_long_as_its_pages_allow() {
+    const LONG: TableDefinition<&str, u64> = TableDefinition::new("long");
+    let dir = tempfile::tempdir().unwrap();
+    let (data, target) = (dir.path().join("data.hf"), dir.path().join("rescued.hf"));
+    let db = Database::builder().page_size(65_536).create(&data).unwrap();
+    let key = |n: u64| format!("{n}{}", "k".repeat(15_000));
+    db.transact(|txn| (0..20).try_for_each(|n| txn.open_table(&LONG)?.insert(&key(n)[..], n))).unwrap();
+    db.close().unwrap();
+    fs::remove_file(data.join("checkpoint")).unwrap();
+    let out = holdfast(&[Path::new("check"), &data, Path::new("--salvage"), &target]);
+    assert!(String::from_utf8_lossy(&out.stdout).contains("long: 20 rows rescued"), "{out:?}");
+    let rescued = Database::open(&target).unwrap();
+    assert_eq!(rescued.stats().cache.page_size, 65_536);
+    let txn = rescued.begin_read().unwrap();
+    assert_eq!(txn.open_table(&LONG).unwrap().get(&key(7)[..]).unwrap(), Some(7));
+}
+
 #[test]
 fn from_the_tables_files_alone() {
     let dir = tempfile::tempdir().unwrap();

@@ -55,6 +55,37 @@ fn the_file_of_a_table_is_missing() {
     }
 }
 
+/// The check found the one table sound that it was asked to look at, and the command succeeded.
+#[test]
+fn of_tables_that_were_not_checked_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = database(dir.path(), "second");
+    fs::remove_file(&file).unwrap();
+    let target = dir.path().join("rescued.hf");
+    let out = salvage(&data, &target, &["--table", "first"]);
+    let shown = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(shown.contains("is sound") && shown.contains("second: nothing was rescued"), "{shown}");
+    assert_eq!(out.status.code(), Some(3), "{shown}");
+}
+
+/// Its file lies on another file system, and the log is lost.
+#[test]
+fn a_file_behind_a_link_is_saved() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = database(dir.path(), "second");
+    let elsewhere = dir.path().join("elsewhere");
+    fs::rename(&file, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &file).unwrap();
+    let check = Command::new(env!("CARGO_BIN_EXE_holdfast")).arg("check").arg(&data).output().unwrap();
+    assert_eq!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stdout));
+    fs::remove_file(data.join("checkpoint")).unwrap();
+    let target = dir.path().join("rescued.hf");
+    let out = salvage(&data, &target, &[]);
+    assert_eq!(out.status.code(), Some(3), "{}", String::from_utf8_lossy(&out.stderr));
+    let rescued = Database::open(&target).unwrap();
+    assert!(NAMES.iter().all(|name| rows(&rescued, name) as u64 == COUNT));
+}
+
 #[test]
 fn the_header_of_a_table_is_damaged() {
     let dir = tempfile::tempdir().unwrap();

@@ -95,6 +95,36 @@ fn damage_found_in_a_single_file_is_3() {
     assert!(text(&out.stderr).contains("is no file of pages"), "{}", text(&out.stderr));
 }
 
+/// The folder of all backups, where the name of one was forgotten: the copy lay among them.
+#[test]
+fn a_backup_into_a_directory_with_others_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, target) = (dir.path().join("data.hf"), dir.path().join("backups"));
+    holdfast::Database::create(&data).unwrap().close().unwrap();
+    std::fs::create_dir_all(target.join("monday.hf")).unwrap();
+    let out = holdfast(&["backup", data.to_str().unwrap(), target.to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).contains("is not empty"), "{}", text(&out.stderr));
+    assert_eq!(std::fs::read_dir(&target).unwrap().count(), 1);
+}
+
+/// It was called damaged.
+#[test]
+fn a_database_of_a_newer_version_is_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data.hf");
+    holdfast::Database::create(&data).unwrap().close().unwrap();
+    let meta = data.join("holdfast.meta");
+    let mut bytes = std::fs::read(&meta).unwrap();
+    bytes[8] = 9;
+    let crc = holdfast_base::checksum(&bytes[..60]);
+    bytes[60..].copy_from_slice(&crc.to_le_bytes());
+    std::fs::write(&meta, bytes).unwrap();
+    let out = holdfast(&["check", data.to_str().unwrap()]);
+    assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(1), ""));
+    assert!(text(&out.stderr).contains("newer version"), "{}", text(&out.stderr));
+}
+
 #[test]
 fn a_salvage_into_a_directory_that_is_not_empty_is_refused_before_the_check() {
     let dir = tempfile::tempdir().unwrap();

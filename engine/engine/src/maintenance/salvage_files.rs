@@ -64,17 +64,7 @@ pub(crate) fn salvage_files(
     let settings = Builder::default();
     let environment = Environment::new(&settings, Arc::new(OverlayDisk::new(below)), true)?;
     let disk = &*environment.disk;
-    let mut files = Vec::new();
-    for name in disk.list()? {
-        files.extend(space_of(&name).map(|id| (id, name)));
-    }
-    files.sort_unstable();
-    if files.is_empty() {
-        return Err(Error::NotADatabase(disk.location()));
-    }
-    let page_size = page_size_of(disk, &files)?;
-    let page_size =
-        page_size.ok_or_else(|| Error::damaged_file(disk.location(), "none of its files has a sound page"))?;
+    let (mut files, page_size) = files_on(disk)?;
     if let Some(only) = only {
         files.retain(|(_, name)| name == only);
         if files.is_empty() {
@@ -89,6 +79,26 @@ pub(crate) fn salvage_files(
     store.pool().shutdown();
     wal.close()?;
     saved
+}
+
+/// The page size of the tables' files on a disk.
+pub(crate) fn page_size_on(disk: &dyn Disk) -> Result<usize> {
+    files_on(disk).map(|(_, page_size)| page_size)
+}
+
+/// The tables' files on a disk, and their page size.
+fn files_on(disk: &dyn Disk) -> Result<(Vec<(SpaceId, String)>, usize)> {
+    let mut files = Vec::new();
+    for name in disk.list()? {
+        files.extend(space_of(&name).map(|id| (id, name)));
+    }
+    files.sort_unstable();
+    if files.is_empty() {
+        return Err(Error::NotADatabase(disk.location()));
+    }
+    let page_size = page_size_of(disk, &files)?;
+    let none = || Error::damaged_file(disk.location(), "none of its files has a sound page");
+    Ok((files, page_size.ok_or_else(none)?))
 }
 
 /// The page size that `holdfast.meta` names, or a file's header, or else the one at which the most
@@ -198,7 +208,15 @@ impl Salvage<'_> {
         take: &mut dyn FnMut(Row, &mut SalvageReport) -> Result<()>,
     ) -> Result<()> {
         let access = self.access();
-        let page = self.store.pool().fix_shared(space.space(), leaf.no, &access)?.to_vec();
+        let page = match self.store.pool().fix_shared(space.space(), leaf.no, &access) {
+            Ok(page) => page.to_vec(),
+            // It could be read before.
+            Err(error) if is_loss(&error) => {
+                report.lost_pages += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
         let page = LeafPage { space, clustered: leaf.index, bytes: &page };
         leaf_rows(&page, &mut |_, newest| Some(newest.to_vec()), &access, report, take)
     }

@@ -22,6 +22,7 @@ mod table;
 mod transaction;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ pub use crate::rows::entry_sum::EntrySum;
 use marks::Marks;
 
 use crate::instance::Instance;
+use crate::maintenance::salvage_files;
 use crate::rows::definition::{IndexSpec, TableDefinition};
 use crate::{Database, Error, Result};
 
@@ -242,6 +244,17 @@ impl RawDatabase {
     #[must_use]
     pub fn page_size(&self) -> usize {
         self.instance().meta.page_size
+    }
+
+    /// Bytes of a page in the tables' files in the directory `dir`, whether they are those of a
+    /// database that can be opened or not: for a database that takes what is saved of them. Smaller
+    /// pages would have no room for the longest keys.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] without a table's file; [`Error::DamagedFile`] without a sound page;
+    /// those of reading.
+    pub fn page_size_of_files(dir: &Path) -> Result<usize> {
+        salvage_files::page_size_on(&*salvage_files::directory(dir)?)
     }
 
     /// Bytes of the longest key.
