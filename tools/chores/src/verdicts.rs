@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use serde_json::Value;
 
-use crate::run::{cargo, check, root};
+use crate::run::{cargo, check, root, works};
 
 /// Compilers beside a run.
 const COMPILERS: usize = 2;
@@ -103,6 +103,8 @@ struct Compilers {
 
 impl Compilers {
     fn start(folder: &Path) -> anyhow::Result<Compilers> {
+        // Else the runs beside compilers are alone.
+        ensure!(works(Command::new("rustc").arg("--version")), "rustc cannot be started");
         let source = folder.join("much.rs");
         std::fs::write(&source, much_source())?;
         let stop = Arc::<AtomicBool>::default();

@@ -121,9 +121,10 @@ fn killed(server: &Server<'_>, dir: &Path) -> anyhow::Result<()> {
     server.query("SET GLOBAL holdfast_backup_rate_limit = 1000")?;
     let mut client = server.client_command();
     client.args(["-e", &format!("SET GLOBAL holdfast_backup_dir = '{}'", dir.display())]);
-    let client = client.stderr(Stdio::piped()).spawn().context("the client could not be started")?;
+    let mut client = client.stderr(Stdio::piped()).spawn().context("the client could not be started")?;
     let mut session = String::new();
     while session.is_empty() {
+        ensure!(client.try_wait()?.is_none(), "a backup that would take hours has ended");
         session = server.query(FIND)?;
     }
     server.query(&format!("KILL QUERY {session}"))?;

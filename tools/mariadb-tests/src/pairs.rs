@@ -82,8 +82,9 @@ pub fn publish(table: &str, json: &Value, to: Option<&Path>) -> anyhow::Result<(
     match to {
         Some(to) if to == Path::new("-") => println!("{}", json()?),
         Some(to) => {
-            std::fs::write(to, json()? + "\n").with_context(|| format!("{} cannot be written", to.display()))?;
+            // The table is not lost with the file.
             println!("{table}");
+            std::fs::write(to, json()? + "\n").with_context(|| format!("{} cannot be written", to.display()))?;
         }
         None => println!("{table}"),
     }

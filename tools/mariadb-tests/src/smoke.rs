@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use holdfast_server::Cache;
 use holdfast_server::Server;
@@ -38,6 +38,7 @@ fn scripts(server: &Server<'_>, only: &[String], record: bool) -> anyhow::Result
     scripts.retain(|p| p.extension().is_some_and(|e| e == "sql" || e == "test"));
     scripts.retain(|p| only.is_empty() || only.iter().any(|o| p.to_string_lossy().contains(o.as_str())));
     scripts.sort();
+    ensure!(!scripts.is_empty(), "no script of mariadb/tests has a name with {}", only.join(" or "));
     let mut failed = Vec::new();
     for script in &scripts {
         let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();

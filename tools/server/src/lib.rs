@@ -23,6 +23,7 @@ pub mod apt;
 mod cache;
 mod compile;
 mod headers;
+mod hold;
 pub mod release;
 pub mod run;
 mod sanitizers;

@@ -2,9 +2,9 @@
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,6 +13,7 @@ use std::{fs, io};
 use anyhow::{Context, bail};
 
 use crate::cache::Cache;
+use crate::hold::hold;
 use crate::run::{behind, bound_to_us};
 use crate::{apt, sanitizers};
 
@@ -97,8 +98,10 @@ impl<'c> Server<'c> {
     /// Starts the server with the engine loaded. A running server is left unchanged.
     ///
     /// # Errors
-    /// If another program has the port, or the server does not start.
+    /// If another program has the port, or the server does not start; for a server that ends with
+    /// this process, if another process has its folder.
     pub fn up(&self, port: u16, fresh: bool, options: &[String]) -> anyhow::Result<()> {
+        self.hold()?;
         if self.answers() {
             if !fresh {
                 return Ok(());
@@ -115,7 +118,7 @@ impl<'c> Server<'c> {
             self.install()?;
         }
         fs::create_dir_all(self.temporary_dir())?;
-        let log = fs::File::create(self.dir.join("error.log"))?;
+        let log = fs::File::create(self.log())?;
         let mut command = self.cache.program("usr/sbin/mariadbd");
         if self.cache.sanitizers {
             command.envs(sanitizers::environment()?);
@@ -150,7 +153,8 @@ impl<'c> Server<'c> {
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // A process group of its own, so that Ctrl-C in this terminal does not reach it.
         command.process_group(0);
-        let mut child = command.spawn().context("the server could not be started")?;
+        let program = command.get_program().to_owned();
+        let mut child = command.spawn().with_context(|| format!("{} could not be started", program.display()))?;
         let started = Instant::now();
         while !self.answers() {
             if let Some(status) = child.try_wait()? {
@@ -164,10 +168,22 @@ impl<'c> Server<'c> {
         Ok(())
     }
 
+    /// Takes the folder of a server that ends with this process.
+    fn hold(&self) -> anyhow::Result<()> {
+        if self.bound_to_us { hold(&self.dir) } else { Ok(()) }
+    }
+
     /// Stops the server, if it runs, and waits for its end.
+    ///
+    /// # Errors
+    /// If it does not answer, or does not end; if it is that of another process.
     pub fn down(&self) -> anyhow::Result<()> {
-        let pid = fs::read_to_string(self.dir.join("pid")).unwrap_or_default().trim().to_string();
+        self.hold()?;
+        let pid = self.process().unwrap_or_default();
         if !self.answers() {
+            if !pid.is_empty() {
+                bail!("the server (process {pid}) runs, but does not answer:\n{}", self.log_tail());
+            }
             println!("the server is not running");
             return Ok(());
         }
@@ -192,8 +208,12 @@ impl<'c> Server<'c> {
     }
 
     /// Kills the server, as a crash does, and waits until the process is gone.
+    ///
+    /// # Errors
+    /// If it does not run; if it is that of another process.
     pub fn kill(&self) -> anyhow::Result<()> {
-        let pid = fs::read_to_string(self.dir.join("pid")).context("the server is not running")?.trim().to_string();
+        self.hold()?;
+        let pid = self.process().context("the server is not running")?;
         if !Command::new("kill").args(["-9", &pid]).status()?.success() {
             bail!("process {pid} could not be killed");
         }
@@ -206,6 +226,7 @@ impl<'c> Server<'c> {
 
     /// Copies all data to `other`; neither server is running.
     pub fn copy_data_to(&self, other: &Server<'_>) -> anyhow::Result<()> {
+        other.hold()?;
         let to = other.dir.join("data");
         if to.exists() {
             fs::remove_dir_all(&to)?;
@@ -216,6 +237,7 @@ impl<'c> Server<'c> {
 
     /// Removes everything of the server, which is not running.
     pub fn remove(&self) -> anyhow::Result<()> {
+        self.hold()?;
         if self.dir.exists() { fs::remove_dir_all(&self.dir).map_err(Into::into) } else { Ok(()) }
     }
 
@@ -321,13 +343,42 @@ impl<'c> Server<'c> {
         println!("server is up; connect by `cargo xtask mariadb client`, or");
         println!("  {} -uroot", self.socket());
         println!("  --host=127.0.0.1 --port={port} -uroot");
-        println!("its log is {}", self.dir.join("error.log").display());
+        println!("its log is {}", self.log().display());
         Ok(())
+    }
+
+    /// The process of the server, if it runs. A server that was killed leaves the file with its
+    /// number, and the system may give the number to another process.
+    fn process(&self) -> Option<String> {
+        let pid = fs::read_to_string(self.dir.join("pid")).ok()?.trim().to_owned();
+        let command = fs::read(Path::new("/proc").join(&pid).join("cmdline")).ok()?;
+        String::from_utf8_lossy(&command).contains(&self.data_option()).then_some(pid)
+    }
+
+    fn data_option(&self) -> String {
+        format!("--datadir={}", self.data_dir().display())
+    }
+
+    /// How the process of a server has ended that this process has started.
+    #[must_use]
+    pub fn end(&self) -> String {
+        let pid = fs::read_to_string(self.dir.join("pid")).unwrap_or_default();
+        match pid.trim() {
+            // A server that stops removes the file.
+            "" => "it was stopped".to_owned(),
+            pid => end_of(pid),
+        }
+    }
+
+    /// The error log, which a start begins anew.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.dir.join("error.log")
     }
 
     /// The last lines of the error log; all from a sanitizer's finding on if there is one.
     pub fn log_tail(&self) -> String {
-        let text = fs::read(self.dir.join("error.log")).unwrap_or_default();
+        let text = fs::read(self.log()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         if let Some(finding) = sanitizers::finding(&text) {
             return finding.to_string();
@@ -363,7 +414,7 @@ impl<'c> Server<'c> {
         let plugins = self.engine.as_ref().map_or_else(|| usr.join("lib/mysql/plugin"), |(plugins, _)| plugins.clone());
         vec![
             format!("--basedir={}", usr.display()),
-            format!("--datadir={}", self.dir.join("data").display()),
+            self.data_option(),
             format!("--tmpdir={}", self.temporary_dir().display()),
             format!("--plugin-dir={}", plugins.display()),
             format!("--lc-messages-dir={}", usr.join("share/mysql").display()),
@@ -427,11 +478,28 @@ fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What the system says of a process behind its name: its state first.
+fn stat_of(pid: &str) -> Option<String> {
+    let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).ok()?;
+    // The name stands in parentheses.
+    stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().to_owned())
+}
+
 /// True if a process with this id exists and is not a zombie.
 fn runs(pid: &str) -> bool {
-    let stat = fs::read_to_string(std::path::Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
-    // The state follows the name in parentheses.
-    stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
+    stat_of(pid).is_some_and(|stat| !stat.starts_with('Z'))
+}
+
+/// How the process has ended, which is known of one that this process has started and not waited
+/// for.
+fn end_of(pid: &str) -> String {
+    let Some(stat) = stat_of(pid) else { return format!("process {pid} is gone") };
+    if !stat.starts_with('Z') {
+        return format!("process {pid} runs");
+    }
+    // As wait(2) gives it.
+    let status: i32 = stat.split_whitespace().last().and_then(|field| field.parse().ok()).unwrap_or(0);
+    format!("process {pid} has ended: {}", ExitStatus::from_raw(status))
 }
 
 #[cfg(test)]
@@ -448,5 +516,34 @@ mod tests {
         assert!(error.contains(&format!("port {port} of 127.0.0.1 is in use")), "{error}");
         drop(other);
         assert_eq!(free_port(port).unwrap(), port);
+    }
+
+    #[test]
+    fn a_number_that_another_process_has_by_now_is_not_the_servers() {
+        let dir = std::env::temp_dir().join(format!("holdfast-server-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        // That of the test itself.
+        fs::write(dir.join("pid"), format!("{}\n", std::process::id())).unwrap();
+        let cache = Cache::of_the_project();
+        let server = Server { dir: dir.clone(), ..Server::new(&cache, "no-such-server") };
+        assert_eq!(server.kill().unwrap_err().to_string(), "the server is not running");
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn it_is_known_how_a_process_has_ended_that_was_not_waited_for() {
+        for (script, end) in [("kill -SEGV $$", "signal: 11"), ("exit 3", "exit status: 3")] {
+            let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+            let pid = child.id().to_string();
+            while runs(&pid) {
+                sleep(Duration::from_millis(1));
+            }
+            let said = end_of(&pid);
+            assert!(said.contains(&format!("process {pid} has ended")) && said.contains(end), "{said}");
+            child.wait().unwrap();
+            assert_eq!(end_of(&pid), format!("process {pid} is gone"));
+        }
+        let us = std::process::id().to_string();
+        assert_eq!(end_of(&us), format!("process {us} runs"));
     }
 }

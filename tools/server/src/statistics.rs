@@ -8,6 +8,8 @@ pub struct Summary {
     /// A lower bound of the true ratio at 95 %: of the mean of the logarithms, by Student's t,
     /// one-sided.
     pub lower_bound: f64,
+    /// An upper bound of it, in the same way.
+    pub upper_bound: f64,
     /// The least.
     pub least: f64,
     /// The greatest.
@@ -32,10 +34,11 @@ pub fn summary(ratios: &[f64]) -> Summary {
     let logs: Vec<f64> = sorted.iter().map(|r| r.ln()).collect();
     let mean = logs.iter().sum::<f64>() / n as f64;
     let variance = logs.iter().map(|l| (l - mean).powi(2)).sum::<f64>() / (n as f64 - 1.0);
-    let t = STUDENT[(n - 2).min(STUDENT.len() - 1)];
+    let off = STUDENT[(n - 2).min(STUDENT.len() - 1)] * (variance / n as f64).sqrt();
     Summary {
         median: (sorted[(n - 1) / 2] * sorted[n / 2]).sqrt(),
-        lower_bound: (mean - t * (variance / n as f64).sqrt()).exp(),
+        lower_bound: (mean - off).exp(),
+        upper_bound: (mean + off).exp(),
         least: sorted[0],
         greatest: sorted[n - 1],
     }
@@ -64,6 +67,7 @@ mod tests {
         // The mean of the logarithms is 0, their deviation ln 1.25, two degrees of freedom.
         let expected = (-2.920 * 1.25f64.ln() / 3f64.sqrt()).exp();
         assert!((s.lower_bound - expected).abs() < 1e-9, "{s:?}");
+        assert!((s.upper_bound - 1.0 / expected).abs() < 1e-9, "{s:?}");
         assert_eq!((s.least, s.greatest), (0.8, 1.25));
         assert!((s.median - 1.0).abs() < 1e-9);
     }

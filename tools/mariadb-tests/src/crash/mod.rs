@@ -136,9 +136,7 @@ fn round_of_load(
     drop(lines);
     let listened = listen(&heard, told);
     server.kill()?;
-    for client in clients {
-        client.end();
-    }
+    let errors: Vec<String> = clients.into_iter().flat_map(Client::end).collect();
     if let Some(mut sysbench) = sysbench {
         sysbench.wait()?;
     }
@@ -147,7 +145,9 @@ fn round_of_load(
     for line in heard.try_iter() {
         note(told, line);
     }
-    listened
+    listened?;
+    ensure!(errors.is_empty(), "a client's load ended before the kill:\n{}", errors.join("\n"));
+    Ok(())
 }
 
 /// Waits for so many movements that the round is over.
@@ -259,17 +259,31 @@ impl Client {
         Ok(Client { child, feeder, reader })
     }
 
-    /// Waits for the end of a client whose server is gone. Other errors have ended the load before,
-    /// and are printed.
-    fn end(self) {
+    /// Waits for the end of a client whose server is gone. Returns the errors that have ended its
+    /// load before; those of [`MAY_END`] are printed.
+    fn end(self) -> Vec<String> {
         let output = self.child.wait_with_output();
         let (_, _) = (self.feeder.join(), self.reader.join());
         let errors = output.map(|o| String::from_utf8_lossy(&o.stderr).into_owned()).unwrap_or_default();
-        let lost = ["ERROR 2013", "ERROR 2006"];
-        for line in errors.lines().filter(|l| l.starts_with("ERROR") && !lost.iter().any(|e| l.starts_with(e))) {
-            println!("a client: {line}");
-        }
+        let (allowed, others) = before_the_kill(&errors).partition::<Vec<_>, _>(|error| is_one_of(error, &MAY_END));
+        allowed.iter().for_each(|error| println!("a client: {error}"));
+        others
     }
+}
+
+/// The server is gone.
+const LOST: [u16; 2] = [2006, 2013];
+/// What sessions do to each other: a lock wait timeout, a deadlock.
+const MAY_END: [u16; 2] = [1205, 1213];
+
+/// The errors that a client has printed, but for those of the kill.
+fn before_the_kill(errors: &str) -> impl Iterator<Item = String> {
+    errors.lines().filter(|line| line.starts_with("ERROR") && !is_one_of(line, &LOST)).map(String::from)
+}
+
+fn is_one_of(error: &str, codes: &[u16]) -> bool {
+    let code = error.split_whitespace().nth(1).and_then(|code| code.parse().ok());
+    code.is_some_and(|code: u16| codes.contains(&code))
 }
 
 fn parse(line: &str) -> Option<(Told, u64)> {
@@ -416,4 +430,19 @@ fn pairs(text: &str) -> anyhow::Result<BTreeSet<(u64, u64)>> {
         Some((a.parse().ok()?, b.parse().ok()?))
     };
     text.lines().map(|l| pair(l).with_context(|| format!("not two numbers: {l}"))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_before_the_kill_is_told_from_those_of_the_kill_and_of_waits() {
+        let lost = "ERROR 2013 (HY000) at line 7: Lost connection to server during query";
+        let damaged = "ERROR 1034 (HY000) at line 3: Index for table 'accounts' is corrupt";
+        let timeout = "ERROR 1205 (HY000) at line 9: Lock wait timeout exceeded";
+        let found: Vec<_> = before_the_kill(&format!("{damaged}\n{timeout}\n{lost}\n")).collect();
+        assert_eq!(found, [damaged, timeout]);
+        assert!(is_one_of(timeout, &MAY_END) && !is_one_of(damaged, &MAY_END));
+    }
 }

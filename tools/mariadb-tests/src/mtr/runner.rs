@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::Context;
+use anyhow::{Context, bail, ensure};
 
 use holdfast_server::Cache;
 
@@ -83,15 +83,16 @@ impl<'a> Run<'a> {
         command.args(["mariadb-test-run.pl", "--force", "--max-test-fail=0", "--retry=0", "--nowarnings"]);
         command.arg(format!("--vardir={}", cache.path(format!("{}-var", self.name)).display()));
         command.args(&self.options).args(self.tests).envs(self.variables.iter().copied());
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().context("perl is missing")?;
-        let output = child.stdout.take().context("the run has an output")?;
         let mut log = fs::File::create(self.log(cache))?;
+        let mut child = command.stdout(Stdio::piped()).stderr(log.try_clone()?).spawn().context("perl is missing")?;
+        let output = child.stdout.take().context("the run has an output")?;
         let mut words = Words::new(cache, self.name)?;
         let mut results = Results::new();
-        let mut begun = BTreeSet::new();
+        let (mut begun, mut end) = (BTreeSet::new(), End::default());
         for line in BufReader::new(output).split(b'\n') {
             let line = String::from_utf8_lossy(&line?).into_owned();
             writeln!(log, "{line}")?;
+            end.note(&line);
             let Some(ended) = parse(&line) else {
                 words.add(&line)?;
                 continue;
@@ -106,8 +107,30 @@ impl<'a> Run<'a> {
                 None => println!("{line}"),
             }
         }
-        child.wait()?;
+        let status = child.wait()?;
+        let log = self.log(cache);
+        ensure!(end.is_there, "the runner ended before its tests did ({status}); log: {}", log.display());
+        if let Some(left) = end.left_out {
+            bail!("the runner left tests out: {left} Log: {}", log.display());
+        }
         Ok(results)
+    }
+}
+
+/// What the runner says last. One that gives up says nothing, and its tests up to then may all have
+/// passed.
+#[derive(Default)]
+struct End {
+    is_there: bool,
+    left_out: Option<String>,
+}
+
+impl End {
+    fn note(&mut self, line: &str) {
+        self.is_there |= line.ends_with("were successful.");
+        if line.starts_with("Only ") && line.ends_with(" completed.") {
+            self.left_out = Some(line.to_owned());
+        }
     }
 }
 
@@ -178,5 +201,32 @@ mod tests {
         assert_eq!((pass.full_name().as_str(), pass.outcome), ("engines/iuds.update_time,holdfast", Outcome::Pass));
         assert_eq!(parse("main.x [ skipped ]  no").map(|p| p.outcome), Some(Outcome::Skipped));
         assert!(parse("The servers were restarted 2 times").is_none());
+    }
+
+    /// Runs a program in place of the runner, which prints what `script` says.
+    fn run(script: &str) -> anyhow::Result<Results> {
+        let farm = std::env::temp_dir().join(format!("holdfast-mtr-{}", std::process::id()));
+        fs::create_dir_all(farm.join("mysql-test"))?;
+        fs::write(farm.join("mysql-test/mariadb-test-run.pl"), script)?;
+        let cache = Cache::of_the_project();
+        fs::create_dir_all(cache.path("."))?;
+        let run = Run::of_suites(&farm, &["suite".into()], &[], None, false);
+        let results = Run { name: "mtr-of-a-test", ..run }.start(&cache);
+        fs::remove_dir_all(farm)?;
+        fs::remove_dir_all(cache.path("mtr-of-a-test-failed"))?;
+        fs::remove_file(cache.path("mtr-of-a-test.log"))?;
+        results
+    }
+
+    #[test]
+    fn a_runner_that_gives_up_has_not_passed() {
+        let passed = "print \"suite.a w1 [ pass ] 3\\n\";";
+        let error = run(&format!("{passed} exit(1);")).unwrap_err().to_string();
+        assert!(error.contains("ended before its tests did") && error.contains("exit status: 1"), "{error}");
+        let left = format!("{passed} print \"Only 1 of 7 completed.\\nCompleted: All 1 tests were successful.\\n\";");
+        let error = run(&left).unwrap_err().to_string();
+        assert!(error.contains("Only 1 of 7 completed."), "{error}");
+        let results = run(&format!("{passed} print \"Completed: All 1 tests were successful.\\n\";")).unwrap();
+        assert_eq!(results, Results::from([("suite.a".into(), Outcome::Pass)]));
     }
 }

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 
 use super::{Origin, Release};
 use crate::cache::Cache;
+use crate::hold::hold;
 use crate::run::{bound_to_us, check};
 
 /// The socket of a server, beside its data.
@@ -25,10 +26,11 @@ impl Release {
     /// The server with new data, not running yet ([`ReleasedServer::restart`]).
     ///
     /// # Errors
-    /// If it was not fetched, or cannot make its own tables.
+    /// If it was not fetched, or cannot make its own tables; if another process has its data.
     pub fn with_new_data(self, cache: &Cache) -> anyhow::Result<ReleasedServer> {
         let folder = self.folder(cache);
         let run = folder.join("run");
+        hold(&run)?;
         if run.exists() {
             fs::remove_dir_all(&run)?;
         }
