@@ -14,6 +14,7 @@
 //! - **G2**: with the *rw* of serializable transactions there is no cycle at all.
 //! - **Fresh**: a transaction sees what was acknowledged before it began.
 //! - **Newest**: a locking read saw the newest version that was committed, or the reader's own.
+//! - **Locked**: what a transaction has read with a lock is not changed by another before it ends.
 //!
 //! A read that found no row is not used for edges if the row was deleted more than once: whose
 //! deletion it saw is not known.
@@ -23,7 +24,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{bail, ensure};
 use holdfast::Isolation;
 
-use super::history::{End, Item, Txn, Version, Write};
+use super::history::{End, Item, Read, Txn, Version, Write};
+use super::places;
 
 /// One version of a row in the order of versions.
 #[derive(Clone, Copy)]
@@ -42,6 +44,7 @@ pub(super) fn judge(txns: &[Txn], before: &BTreeMap<Item, Version>) -> anyhow::R
     let history = Judged::new(txns, before)?;
     history.check_reads(txns)?;
     history.check_newest(txns)?;
+    check_locked(txns)?;
     history.check_fresh(txns)?;
     let edges = history.dependencies(txns);
     if let Some(cycle) = find_cycle(&edges) {
@@ -56,6 +59,35 @@ pub(super) fn judge(txns: &[Txn], before: &BTreeMap<Item, Version>) -> anyhow::R
     }
     if let Some(cycle) = find_cycle(&all) {
         bail!("G2: serializable transactions are in a circle: {cycle:?}");
+    }
+    Ok(())
+}
+
+/// No transaction changes what another one has locked by reading it. At READ COMMITTED a lock may
+/// be given up early; only SERIALIZABLE keeps the place of every row free that was not there. The
+/// definer may truncate a table of which a transaction has only read rows.
+fn check_locked(txns: &[Txn]) -> anyhow::Result<()> {
+    let mut writes: BTreeMap<Item, Vec<(u64, u64)>> = BTreeMap::new();
+    for txn in txns {
+        txn.writes.iter().for_each(|write| writes.entry(write.item).or_default().push((write.at, txn.number)));
+    }
+    for txn in txns.iter().filter(|txn| txn.isolation != Isolation::ReadCommitted) {
+        // It had not ended when it read or wrote last, nor when its commit was asked for.
+        let acts = txn.reads.iter().map(|read| read.at).chain(txn.writes.iter().map(|write| write.at));
+        let until = acts.fold(txn.asked, u64::max);
+        let keeps = |read: &&Read| read.version.is_some() || txn.isolation == Isolation::Serializable;
+        let locked = txn.reads.iter().filter(|read| read.locking && !places::is_changing(read.item.table));
+        for read in locked.filter(keeps) {
+            let others = writes.get(&read.item).into_iter().flatten().filter(|(_, writer)| *writer != txn.number);
+            for (at, writer) in others {
+                ensure!(
+                    !(read.at..until).contains(at),
+                    "transaction {} had locked {:?} when transaction {writer} changed it",
+                    txn.number,
+                    read.item
+                );
+            }
+        }
     }
     Ok(())
 }
@@ -287,7 +319,6 @@ fn find_cycle(edges: &Edges) -> Option<Vec<u64>> {
 mod tests {
     use holdfast::FlushAtCommit;
 
-    use super::super::history::Read;
     use super::*;
 
     const A: Item = Item { table: 0, key: 1 };
@@ -371,5 +402,18 @@ mod tests {
         let mut reader = txn(11, Isolation::RepeatableRead, DONE, &[(A, Some(Version::new(1, 1)), 9)], &[]);
         reader.reads[0].locking = true;
         assert!(verdict(&[writer, reader]).starts_with("a locking read"));
+    }
+
+    #[test]
+    fn a_change_of_what_another_has_locked_is_found() {
+        let [writer, late] = [(10, 6), (12, 9)].map(|(n, at)| txn(n, Isolation::ReadCommitted, DONE, &[], &[(A, at)]));
+        let mut reader = txn(11, Isolation::RepeatableRead, DONE, &[(A, Some(Version::new(1, 1)), 4)], &[]);
+        reader.asked = 8;
+        assert_eq!(verdict(&[writer.clone(), late.clone(), reader.clone()]), "sound");
+        reader.reads[0].locking = true;
+        assert_eq!(verdict(&[late, reader.clone()]), "sound");
+        assert!(verdict(&[writer.clone(), reader.clone()]).contains("had locked"));
+        reader.isolation = Isolation::ReadCommitted;
+        assert_eq!(verdict(&[writer, reader]), "sound");
     }
 }

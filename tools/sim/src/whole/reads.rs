@@ -244,13 +244,19 @@ impl Session {
         match self.dice.below(3) {
             0 | 1 => {
                 self.life.coverage.count("read: get with lock");
-                let exclusive = self.dice.percent(50);
+                let exclusive = self.locks_exclusively();
                 let value = if exclusive { rows.get_for_update(key, wait)? } else { rows.get_for_share(key, wait)? };
                 let found = value.map(|v| version_of(&v)).transpose()?;
                 Ok(current.saw(&self.life, Item { table: no, key }, found, true)?)
             }
             _ => self.read_range_locked(current, no, key, rows, wait),
         }
+    }
+
+    /// Where locks become those of tables, most are shared: then several transactions have one.
+    fn locks_exclusively(&mut self) -> bool {
+        let percent = if self.life.plan.lacks_lock_memory() { 15 } else { 50 };
+        self.dice.percent(percent)
     }
 
     fn read_range_locked(
@@ -268,7 +274,7 @@ impl Session {
             Way::Both => "read: range with locks from both ends",
         });
         let bounds = self.bounds(from, to, self.life.plan.keys);
-        let exclusive = self.dice.percent(50);
+        let exclusive = self.locks_exclusively();
         let mut range =
             if exclusive { rows.range_for_update(bounds, wait)? } else { rows.range_for_share(bounds, wait)? };
         let mut keys = BTreeSet::new();

@@ -157,7 +157,7 @@ const PLANTS: [(&str, u64); 49] = [
     ("redo-repeats-changes", 1_000),
     ("redo-stops-at-damage", 1_000),
     ("rollback-skips-a-record", 300),
-    ("row-wait-passes-a-table-lock", 4_000),
+    ("row-wait-passes-a-table-lock", 1_000),
     ("runs-end-early", 300),
     ("snapshot-taken-anew", 300),
     ("stale-page-believed", 300),
