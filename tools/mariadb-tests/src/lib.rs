@@ -29,6 +29,13 @@ use holdfast_server::run::{cargo, check};
 /// The usual port of the private server.
 const PORT: u16 = 13306;
 
+/// Reads a number of minutes.
+fn minutes(text: &str) -> Result<f64, String> {
+    let most = 365.0 * 24.0 * 60.0;
+    let minutes = text.parse().ok().filter(|minutes: &f64| *minutes > 0.0 && *minutes <= most);
+    minutes.ok_or_else(|| format!("give a number above 0, at most {most}"))
+}
+
 /// What can be done with it, on the command line.
 #[derive(Subcommand)]
 pub enum What {
@@ -236,4 +243,17 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;
     crash::run(&cache, 3, false)?;
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::minutes;
+
+    #[test]
+    fn minutes_are_a_length_of_time() {
+        assert_eq!(minutes("0.5"), Ok(0.5));
+        for wrong in ["-1", "0", "nan", "inf", "1e300", "an hour"] {
+            assert!(minutes(wrong).is_err(), "{wrong}");
+        }
+    }
 }

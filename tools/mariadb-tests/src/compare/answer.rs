@@ -37,6 +37,12 @@ impl Answer {
         matches!(self.outcome, Outcome::Rows(_) | Outcome::Done(..))
     }
 
+    /// Whether its connection is gone.
+    pub fn is_lost(&self) -> bool {
+        matches!(self.outcome, Outcome::Lost(_))
+    }
+
+    /// The error, 0 for none.
     pub fn code(&self) -> u16 {
         match self.outcome {
             Outcome::Refused(code, _) => code,

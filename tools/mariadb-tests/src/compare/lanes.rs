@@ -3,16 +3,20 @@
 //!
 //! The lanes take the numbers of scenarios in order. When one of them has had enough, the others
 //! finish what they are at: of all numbers up to that one the ending is known.
+//!
+//! Of a server that has ended by itself, error log and scenarios are kept ([`lost`]).
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
+use anyhow::{Context, bail};
 use holdfast_server::server::SOCKET_ONLY;
 use holdfast_server::{Cache, Server};
 
 use super::generate::scenario;
+use super::lost;
 use super::play::{Ending, Stage};
 use super::script::Step;
 
@@ -82,7 +86,7 @@ impl Lanes<'_> {
     ) -> anyhow::Result<()> {
         let server = Server::new(self.cache, &format!("compare/{lane}")).bound_to_us();
         let up = |fresh| server.up(SOCKET_ONLY, fresh, &OPTIONS.map(String::from));
-        let result = up(true).and_then(|()| self.scenarios(&Stage { server: &server, up: &up }, shared, told));
+        let result = up(true).and_then(|()| self.scenarios(&Stage::new(&server, &up), shared, told));
         if result.is_err() {
             shared.is_over.store(true, Ordering::Relaxed);
             println!("log of the server:\n{}", server.log_tail());
@@ -98,16 +102,42 @@ impl Lanes<'_> {
         shared: &Shared,
         told: &(impl Fn(Played<'_, '_, '_>) -> anyhow::Result<bool> + Sync),
     ) -> anyhow::Result<()> {
+        // Those that the server has played since its data was made.
+        let mut numbers = Vec::new();
         while !shared.is_over.load(Ordering::Relaxed) && self.until.is_none_or(|until| Instant::now() < until) {
             let number = shared.next.fetch_add(1, Ordering::Relaxed);
             if number >= self.numbers.end {
                 break;
             }
-            let (steps, ending) = stage.play(&mut *scenario(self.seed, number))?;
+            numbers.push(number);
+            let played = stage.play(&mut *scenario(self.seed, number));
+            if played.is_err() {
+                self.keep(stage, &numbers, &[]);
+            }
+            let (steps, ending) = played.with_context(|| format!("scenario {number} of seed {}", self.seed))?;
+            if stage.is_lost() {
+                self.keep(stage, &std::mem::take(&mut numbers), &steps);
+            }
             if !told(Played { stage, number, steps, ending })? {
                 shared.is_over.store(true, Ordering::Relaxed);
             }
         }
+        if !stage.is_lost() && !stage.server.answers() {
+            self.keep(stage, &numbers, &[]);
+            bail!("the server has ended behind the last scenario: {}", stage.server.end());
+        }
         Ok(())
+    }
+
+    /// Keeps what is known of the server, and says where.
+    fn keep(&self, stage: &Stage<'_, '_>, numbers: &[u64], steps: &[Step]) {
+        match lost::keep(self.cache, stage.server, self.seed, numbers, steps) {
+            Ok(folder) => println!(
+                "{}; its error log and the scenarios that it has played are in {}",
+                stage.server.end(),
+                folder.display()
+            ),
+            Err(error) => println!("{}; its error log could not be kept: {error:#}", stage.server.end()),
+        }
     }
 }

@@ -5,6 +5,9 @@
 //! errors, warnings, rows affected, which sessions wait for a lock, and at the end the tables,
 //! their sums and CHECK TABLE. Now and then the server is killed in between. A difference that is
 //! not among the known ones is made smaller, and printed as a script for a client.
+//!
+//! Where the engines may part, the scenario ends; this engine's tables have to be sound then, too.
+//! How many scenarios end by a deadlock that only this engine has is told at the end.
 
 mod altered;
 mod answer;
@@ -15,6 +18,7 @@ mod generate;
 mod judge;
 mod lanes;
 mod lock_waits;
+mod lost;
 mod meaning;
 mod plans;
 mod plants;
@@ -24,7 +28,7 @@ mod sessions;
 mod shrink;
 mod tokens;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -38,7 +42,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use self::judge::{Class, Difference};
 use self::lanes::{Lanes, Played};
 use self::plants::Planted;
-use self::play::{Ending, Stage};
+use self::play::{Ending, ONLY_HERE, Stage};
 use self::script::Step;
 use super::pairs::Engine;
 
@@ -54,7 +58,7 @@ pub struct Options {
     #[arg(long, default_value_t = 0)]
     first: u64,
     /// For so many minutes, however many scenarios that are
-    #[arg(long)]
+    #[arg(long, value_parser = crate::minutes)]
     minutes: Option<f64>,
     /// Go on after a difference, show the first of each kind as it is, and count the others
     #[arg(long)]
@@ -186,6 +190,9 @@ fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
     for (what, times) in &tally.counts {
         println!("{times:>8} {what}");
     }
+    if let Some(told) = told_of_deadlocks(&tally.deadlocks, tally.done) {
+        println!("{told}");
+    }
     let minutes = begun.elapsed().as_secs_f64() / 60.0;
     println!(
         "{} scenarios of seed {} from {} on, {} statements, {:.0} scenarios a minute",
@@ -201,11 +208,30 @@ fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
     }
 }
 
+/// How many scenarios of `done` end by a deadlock that only this engine has, and the first of their
+/// numbers; nothing if there are none.
+fn told_of_deadlocks(numbers: &BTreeSet<u64>, done: u64) -> Option<String> {
+    let first: Vec<_> = numbers.iter().take(SHOWN).map(u64::to_string).collect();
+    let more = numbers
+        .len()
+        .checked_sub(SHOWN)
+        .filter(|more| *more > 0)
+        .map_or_else(String::new, |more| format!(" and {more} more"));
+    let per_thousand = 1000.0 * numbers.len() as f64 / done as f64;
+    (!numbers.is_empty())
+        .then(|| format!("{ONLY_HERE}: {per_thousand:.1} of 1,000 scenarios: {}{more}", first.join(", ")))
+}
+
+/// As many numbers of scenarios are shown in a line.
+const SHOWN: usize = 20;
+
 /// What is known of the scenarios so far.
 #[derive(Default)]
 struct Tally {
     /// How often scenarios ended in which way.
     counts: BTreeMap<String, u64>,
+    /// Which ones have ended by a deadlock that only this engine has.
+    deadlocks: BTreeSet<u64>,
     done: u64,
     statements: u64,
     found: u64,
@@ -230,6 +256,9 @@ impl Run<'_> {
         };
         let mut tally = locked(&self.tally);
         *tally.counts.entry(what).or_default() += 1;
+        if matches!(played.ending, Ending::Parted(ONLY_HERE)) {
+            tally.deadlocks.insert(played.number);
+        }
         tally.done += 1;
         tally.statements += played.steps.len() as u64;
         tally.found += u64::from(differs);
@@ -242,7 +271,8 @@ impl Run<'_> {
         drop(tally);
         let Ending::Differs(difference) = played.ending else { return Ok(true) };
         self.show(played.stage, played.number, &difference);
-        if is_first && !self.options.go_on {
+        // A server may be gone before the scenario says anything.
+        if is_first && !self.options.go_on && !played.steps.is_empty() {
             self.shrink(played.stage, played.steps, *difference)?;
         }
         Ok(self.options.go_on)
@@ -268,7 +298,7 @@ impl Run<'_> {
             shrink::shrink(stage, steps, difference)?
         };
         let asks = |step: &Step| matches!(step, Step::Say(statement) if statement.sql == difference.question);
-        if !steps.last().is_some_and(asks) {
+        if !difference.question.is_empty() && !steps.last().is_some_and(asks) {
             steps.push(Step::say(0, &difference.question));
         }
         for engine in Engine::ALL {
@@ -290,4 +320,18 @@ fn progress(count: Option<u64>) -> anyhow::Result<ProgressBar> {
         bar.set_draw_target(ProgressDrawTarget::hidden());
     }
     Ok(bar)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_that_end_by_a_deadlock_of_this_engine_alone_are_listed() {
+        assert_eq!(told_of_deadlocks(&BTreeSet::new(), 500), None);
+        let told = told_of_deadlocks(&BTreeSet::from([31, 7]), 500).unwrap();
+        assert_eq!(told, "a deadlock that only Holdfast has: 4.0 of 1,000 scenarios: 7, 31");
+        let told = told_of_deadlocks(&(0..23).collect(), 1_000).unwrap();
+        assert!(told.ends_with(", 19 and 3 more"), "{told}");
+    }
 }

@@ -1,12 +1,16 @@
 //! A scenario on both engines at once, step by step, until it ends or the engines differ.
 
+mod deadlocks;
 mod waits;
 
+use std::cell::Cell;
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use holdfast_server::Server;
 
+use self::deadlocks::Deadlocks;
+pub use self::deadlocks::ONLY_HERE;
 use super::super::pairs::Engine;
 use super::altered::{AlteredAtOnce, Kept};
 use super::answer::Answer;
@@ -15,7 +19,7 @@ use super::evidence;
 use super::judge::{Class, Difference, is_refused_there, judge};
 use super::meaning::Meanings;
 use super::script::{Statement, Step, schema};
-use super::sessions::{Side, Stand};
+use super::sessions::{DEADLOCK, Side, Stand};
 
 /// Where steps come from.
 pub trait Source {
@@ -38,13 +42,38 @@ pub enum Ending {
     Differs(Box<Difference>),
 }
 
+impl Ending {
+    /// The server is gone.
+    fn lost(question: &str, ours: &str) -> Ending {
+        let theirs = "(not asked)\n".into();
+        Ending::Differs(Box::new(Difference {
+            class: Class::Lost,
+            question: question.into(),
+            ours: ours.into(),
+            theirs,
+        }))
+    }
+}
+
 /// The server, and how to start it again.
 pub struct Stage<'s, 'c> {
     pub server: &'s Server<'c>,
-    pub up: &'s dyn Fn(bool) -> anyhow::Result<()>,
+    up: &'s dyn Fn(bool) -> anyhow::Result<()>,
+    /// True if the server was found gone: the next scenario begins with a fresh one.
+    is_lost: Cell<bool>,
 }
 
-impl Stage<'_, '_> {
+impl<'s, 'c> Stage<'s, 'c> {
+    /// A server that runs, and what starts it, with fresh data or with its own.
+    pub fn new(server: &'s Server<'c>, up: &'s dyn Fn(bool) -> anyhow::Result<()>) -> Stage<'s, 'c> {
+        Stage { server, up, is_lost: Cell::new(false) }
+    }
+
+    /// Whether the scenario that was played last has found the server gone.
+    pub fn is_lost(&self) -> bool {
+        self.is_lost.get()
+    }
+
     fn socket(&self) -> PathBuf {
         self.server.socket_path()
     }
@@ -57,12 +86,14 @@ impl Stage<'_, '_> {
     /// Plays it in fresh schemas. Gives the steps that were carried out, too.
     pub fn play(&self, source: &mut dyn Source) -> anyhow::Result<(Vec<Step>, Ending)> {
         let sessions = source.sessions();
+        if self.is_lost.replace(false) {
+            (self.up)(true)?;
+        }
         let sides = match self.sides(sessions, true) {
             Ok(sides) => sides,
-            // It was lost in the scenario before.
-            Err(_) => {
-                (self.up)(true)?;
-                self.sides(sessions, true)?
+            Err(error) => {
+                self.is_lost.set(true);
+                return Ok((Vec::new(), Ending::lost("", &format!("before the scenario begins: {error:#}\n"))));
             }
         };
         let mut play = Play {
@@ -74,9 +105,11 @@ impl Stage<'_, '_> {
             ran_together: false,
             before_alter: None,
             altered_at_once: AlteredAtOnce::default(),
+            deadlocks: Deadlocks::default(),
             steps: Vec::new(),
         };
         let ending = play.run(source)?;
+        self.is_lost.set(matches!(&ending, Ending::Differs(difference) if difference.class == Class::Lost));
         Ok((play.steps, ending))
     }
 }
@@ -93,6 +126,8 @@ struct Play<'p, 's, 'c> {
     /// What there was before the ALTER TABLE that a session is at, while no other one ran.
     before_alter: Option<Kept>,
     altered_at_once: AlteredAtOnce,
+    /// The deadlocks among the statements that were under way last.
+    deadlocks: Deadlocks,
     steps: Vec<Step>,
 }
 
@@ -153,23 +188,11 @@ impl Play<'_, '_, '_> {
 
     /// What comes of all that was said and has not ended yet.
     fn hear(&mut self, source: &mut dyn Source) -> anyhow::Result<Ending> {
-        let ours = self.sides[0].settle();
-        let theirs = self.sides[1].settle();
-        let (ours, theirs) = match (ours, theirs) {
-            (Ok(ours), Ok(theirs)) => (ours, theirs),
-            (Err(error), _) | (_, Err(error)) => {
-                let last = self.steps.iter().rev().find_map(|step| match step {
-                    Step::Say(statement) => Some(statement.sql.clone()),
-                    Step::Kill => None,
-                });
-                return Ok(self.differ(
-                    &last.unwrap_or_default(),
-                    Class::Lost,
-                    &format!("{error:#}\n"),
-                    "(not asked)\n",
-                ));
-            }
+        let [ours, theirs] = match self.settled() {
+            Ok(stands) => stands,
+            Err(ending) => return Ok(ending),
         };
+        self.deadlocks = Deadlocks::of([&ours, &theirs]);
         self.ran_together |= self.run_together(&ours) || self.run_together(&theirs);
         for ((session, ours), (_, theirs)) in ours.iter().zip(&theirs) {
             let statement = self.said[*session].clone().context("a session answers that was not asked")?;
@@ -195,6 +218,19 @@ impl Play<'_, '_, '_> {
             }
         }
         Ok(Ending::Same)
+    }
+
+    /// How the statements under way stand; that the server is gone if it does not say.
+    fn settled(&mut self) -> Result<[Vec<(usize, Stand)>; 2], Ending> {
+        let [ours, theirs] = self.sides.each_mut().map(Side::settle);
+        let both = ours.and_then(|ours| Ok([ours, theirs?]));
+        both.map_err(|error| {
+            let said = self.steps.iter().rev().find_map(|step| match step {
+                Step::Say(statement) => Some(statement.sql.as_str()),
+                Step::Kill => None,
+            });
+            Ending::lost(said.unwrap_or_default(), &format!("{error:#}\n"))
+        })
     }
 
     fn alters(&self, statement: &Statement) -> bool {
@@ -225,10 +261,14 @@ impl Play<'_, '_, '_> {
     fn answered(&mut self, statement: &Statement, ours: &Answer, theirs: &Answer) -> anyhow::Result<Ending> {
         let meant = self.meanings.of(statement);
         let Some((class, shown)) = judge(&meant, ours, theirs) else { return Ok(Ending::Same) };
-        if [ours.code(), theirs.code()].contains(&1213) {
-            return self.part("which session is the victim of a deadlock");
+        // Nothing excuses that; a server that is gone gives both engines the same answer.
+        if class == Class::Lost || (ours.code() == DEADLOCK && self.deadlocks.is_of_one_session()) {
+            return Ok(self.differ(&statement.sql, class, &shown.0, &shown.1));
         }
-        if self.ran_together && !matches!(class, Class::Lost | Class::Table("CHECK TABLE")) {
+        if [ours.code(), theirs.code()].contains(&DEADLOCK) {
+            return self.part(self.deadlocks.reason());
+        }
+        if self.ran_together && class != Class::Table("CHECK TABLE") {
             return self.part("two statements ran at the same time");
         }
         let session = statement.session;
@@ -281,19 +321,29 @@ impl Play<'_, '_, '_> {
         }))
     }
 
-    /// The engines go different ways, and may; their tables have to be sound nevertheless.
+    /// The engines go different ways, and may; this one's tables have to be sound nevertheless.
     fn part(&mut self, reason: &'static str) -> anyhow::Result<Ending> {
         for side in &mut self.sides {
             side.give_up()?;
         }
-        Ok(Ending::Parted(reason))
+        Ok(match self.sides[0].unsound_table() {
+            None => Ending::Parted(reason),
+            Some((question, ours)) if ours.is_lost() => Ending::lost(&question, &ours.to_string()),
+            Some((question, ours)) => {
+                let theirs = format!("(not asked: {reason})\n");
+                self.differ(&question, Class::Table("CHECK TABLE"), &ours.to_string(), &theirs)
+            }
+        })
     }
 
     fn kill(&mut self) -> anyhow::Result<Ending> {
-        self.stage.server.kill()?;
+        let killed = self.stage.server.kill();
         self.meanings.killed();
-        (self.stage.up)(false)?;
-        self.sides = self.stage.sides(self.sessions, false)?;
+        let again = killed.and_then(|()| (self.stage.up)(false));
+        match again.and_then(|()| self.stage.sides(self.sessions, false)) {
+            Ok(sides) => self.sides = sides,
+            Err(error) => return Ok(Ending::lost("", &format!("after a kill: {error:#}\n"))),
+        }
         self.compare_tables()
     }
 
@@ -309,8 +359,8 @@ impl Play<'_, '_, '_> {
             Ok(answer) => answer,
             Err(ending) => return Ok(ending),
         };
-        let super::answer::Outcome::Rows(tables) = tables.outcome else { return Ok(Ending::Same) };
-        for table in tables {
+        ensure!(tables.is_success(), "the tables cannot be listed: {tables}");
+        for table in tables.into_rows() {
             if let Err(ending) = self.compare_table(&table[0], &table[1])? {
                 return Ok(ending);
             }

@@ -15,7 +15,7 @@ use mysql::prelude::Queryable;
 use mysql::{Conn, OptsBuilder};
 
 use super::super::pairs::Engine;
-use super::answer::{Answer, ask};
+use super::answer::{Answer, Outcome, ask};
 use super::script::{for_engine, preamble, schema};
 
 /// Statements that end within that time are not asked about.
@@ -24,6 +24,9 @@ const SHORT: Duration = Duration::from_millis(30);
 const BETWEEN_LOOKS: Duration = Duration::from_millis(115);
 /// A statement that neither ends nor waits hangs.
 const LONGEST: Duration = Duration::from_secs(60);
+
+/// The server's error for the victim of a deadlock.
+pub const DEADLOCK: u16 = 1213;
 
 /// A connection with a thread that waits for its answers.
 struct Session {
@@ -59,6 +62,25 @@ pub enum Stand {
     Waits,
     /// It neither waits nor ends.
     Hangs,
+}
+
+impl Stand {
+    fn answer(&self) -> Option<&Answer> {
+        match self {
+            Stand::Answered(answer) => Some(answer),
+            Stand::Waits | Stand::Hangs => None,
+        }
+    }
+
+    /// Whether its connection is gone.
+    pub fn is_lost(&self) -> bool {
+        self.answer().is_some_and(Answer::is_lost)
+    }
+
+    /// Whether it is the victim of a deadlock.
+    pub fn is_victim(&self) -> bool {
+        self.answer().is_some_and(|answer| answer.code() == DEADLOCK)
+    }
 }
 
 impl std::fmt::Display for Stand {
@@ -226,6 +248,26 @@ impl Side {
         ask(&mut self.watcher, sql)
     }
 
+    /// The first table of which CHECK TABLE says that it is damaged, if there is one, or what says
+    /// that the server is gone: the question and its answer.
+    pub fn unsound_table(&mut self) -> Option<(String, Answer)> {
+        let schema = schema(self.engine);
+        let tables = format!(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = '{schema}' \
+             AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') ORDER BY table_name"
+        );
+        let listed = self.look(&tables);
+        if listed.is_lost() {
+            return Some((tables, listed));
+        }
+        let questions = listed.into_rows().into_iter().map(|row| format!("CHECK TABLE {schema}.`{}` EXTENDED", row[0]));
+        questions.map(|question| (self.look(&question), question)).find_map(|(answer, question)| {
+            let is_corrupt =
+                matches!(&answer.outcome, Outcome::Rows(rows) if rows.iter().flatten().any(|word| word == "Corrupt"));
+            (is_corrupt || answer.is_lost()).then_some((question, answer))
+        })
+    }
+
     /// Ends what the sessions are at, and their transactions.
     pub fn give_up(&mut self) -> anyhow::Result<()> {
         for session in &mut self.sessions {
@@ -288,10 +330,7 @@ impl Session {
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
                 self.pending = false;
-                Some(Answer {
-                    outcome: super::answer::Outcome::Lost("its thread has ended".into()),
-                    warnings: Vec::new(),
-                })
+                Some(Answer { outcome: Outcome::Lost("its thread has ended".into()), warnings: Vec::new() })
             }
         }
     }

@@ -59,7 +59,7 @@ pub struct Options {
     #[arg(long, conflicts_with = "minutes")]
     rounds: Option<u64>,
     /// As many rounds as fit into that
-    #[arg(long)]
+    #[arg(long, value_parser = crate::minutes)]
     minutes: Option<f64>,
     /// The number of the first round
     #[arg(long, default_value_t = 0)]
@@ -68,10 +68,10 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Engine::Holdfast)]
     engine: Engine,
     /// Sessions at once
-    #[arg(long, default_value_t = SIZE.sessions)]
+    #[arg(long, default_value_t = SIZE.sessions, value_parser = clap::value_parser!(u64).range(1..))]
     sessions: u64,
     /// Transactions of a session in a round
-    #[arg(long, default_value_t = SIZE.transactions)]
+    #[arg(long, default_value_t = SIZE.transactions, value_parser = clap::value_parser!(u64).range(1..))]
     transactions: u64,
     /// The catalogue of known schedules on both engines, compared with the document
     #[arg(long, conflicts_with = "plants")]

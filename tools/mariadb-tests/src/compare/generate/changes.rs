@@ -38,7 +38,6 @@ pub fn change(schema: &Schema, session: usize, taste: Taste, rng: &mut Rng) -> O
             }
         }
         22..=24 => rng.one_of(&["OPTIMIZE TABLE", "ANALYZE TABLE", "CHECK TABLE"]).to_string() + " " + &name,
-        25.. if schema.tables.iter().any(|table| table.columns.iter().any(|column| column.counts)) => return None,
         25..=26 => format!("ALTER TABLE {name} FORCE{}", rng.one_of(&["", ", ALGORITHM=COPY"])),
         27..=34 => partitions::change(&mut after, &name, rng)?,
         _ => alter(&mut after, &name, rng)?,

@@ -13,8 +13,7 @@ pub struct Taste {
     pub partitions: bool,
     pub versions: bool,
     pub references: bool,
-    /// After a crash, and after a change that one of them makes by copying, the engines go on to
-    /// count at different numbers.
+    /// After a crash the engines go on to count at different numbers.
     pub counts: bool,
 }
 

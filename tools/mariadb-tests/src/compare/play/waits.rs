@@ -14,6 +14,7 @@ use super::super::judge::{Class, Difference, NOWAIT};
 use super::super::lock_waits;
 use super::super::script::{Statement, schema};
 use super::super::sessions::Stand;
+use super::deadlocks::Deadlocks;
 use super::{Ending, Play};
 
 /// What has become of the wait on InnoDB.
@@ -33,13 +34,19 @@ impl Play<'_, '_, '_> {
         ours: &Stand,
         theirs: &Stand,
     ) -> anyhow::Result<Ending> {
-        if [ours, theirs].iter().any(|stand| matches!(stand, Stand::Answered(answer) if answer.code() == 1213)) {
-            return self.part("which session is the victim of a deadlock");
+        if ours.is_lost() || theirs.is_lost() {
+            return Ok(self.differ(&statement.sql, Class::Lost, &ours.to_string(), &theirs.to_string()));
+        }
+        if ours.is_victim() && self.deadlocks.is_of_one_session() {
+            return Ok(self.differ(&statement.sql, Class::Waits, &ours.to_string(), &theirs.to_string()));
+        }
+        if ours.is_victim() || theirs.is_victim() {
+            return self.part(self.deadlocks.reason());
         }
         if self.ran_together && !matches!(ours, Stand::Hangs) {
             return self.part("two statements ran at the same time");
         }
-        if is_lost(ours) || matches!(ours, Stand::Hangs) || matches!(theirs, Stand::Hangs) {
+        if matches!(ours, Stand::Hangs) || matches!(theirs, Stand::Hangs) {
             return Ok(self.differ(&statement.sql, Class::Hangs, &ours.to_string(), &theirs.to_string()));
         }
         if let Some(reason) = lock_waits::of_definitions(&self.meanings.of(statement).sql) {
@@ -116,7 +123,7 @@ impl Play<'_, '_, '_> {
             for sql in self.meanings.kept_reads(session).into_iter().chain(self.refusing_rows(session)) {
                 match self.says(session, &sql, waiter)? {
                     Wait::Goes => {}
-                    Wait::Over(_) => return self.part("which session is the victim of a deadlock"),
+                    Wait::Over(_) => return self.part(self.deadlocks.reason()),
                     Wait::Ends(ending) => return Ok(ending),
                 }
             }
@@ -170,7 +177,11 @@ impl Play<'_, '_, '_> {
         for side in &mut self.sides {
             side.say(session, sql);
         }
-        let (mut ours, mut theirs) = (self.sides[0].settle()?, self.sides[1].settle()?);
+        let [mut ours, mut theirs] = match self.settled() {
+            Ok(stands) => stands,
+            Err(ending) => return Ok(Wait::Ends(ending)),
+        };
+        self.deadlocks = Deadlocks::of([&ours, &theirs]);
         let of = |stands: &mut Vec<(usize, Stand)>, session| {
             stands.iter().position(|stand| stand.0 == session).map(|at| stands.swap_remove(at).1)
         };
@@ -194,9 +205,4 @@ impl Play<'_, '_, '_> {
             _ => Wait::Goes,
         })
     }
-}
-
-/// Whether this is the answer of a connection that is gone.
-fn is_lost(stand: &Stand) -> bool {
-    matches!(stand, Stand::Answered(Answer { outcome: Outcome::Lost(_), .. }))
 }

@@ -1,0 +1,49 @@
+//! What is kept of a server that has ended by itself. The next start on its data begins a new
+//! error log, and the scenario alone may not show the fault again: those before it on the same
+//! server may have a part in it.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use holdfast_server::{Cache, Server};
+
+use super::super::pairs::Engine;
+use super::script::{self, Step};
+
+/// Keeps the error log, and which scenarios of the seed the server has played since its data was
+/// made, the last of them with its steps. Returns the folder.
+///
+/// # Errors
+/// If files cannot be written.
+pub fn keep(cache: &Cache, server: &Server<'_>, seed: u64, numbers: &[u64], steps: &[Step]) -> anyhow::Result<PathBuf> {
+    let last = numbers.last().copied().unwrap_or_default();
+    let folder = cache.path(format!("compare/lost/{seed}-{last}"));
+    fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+    fs::copy(server.log(), folder.join("error.log")).context("copy the server's error log")?;
+    fs::write(folder.join("scenarios"), told(&server.end(), seed, numbers, steps))?;
+    Ok(folder)
+}
+
+fn told(end: &str, seed: u64, numbers: &[u64], steps: &[Step]) -> String {
+    let numbers = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
+    let mut text = format!("{end}\nscenarios of seed {seed} since its data was made, the last one last: {numbers}\n");
+    for engine in Engine::ALL.into_iter().filter(|_| !steps.is_empty()) {
+        let _ = write!(text, "\n---- the last one for a client, {}:\n{}", engine.name(), script::text(steps, engine));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_told_how_the_server_ended_and_what_it_had_played() {
+        let text = told("signal: 11", 7, &[3, 12], &[Step::say(0, "DELETE FROM t1")]);
+        assert!(text.starts_with("signal: 11\nscenarios of seed 7 since its data was made, the last one last: 3 12\n"));
+        assert_eq!(text.matches("DELETE FROM t1;").count(), 2, "{text}");
+        assert!(!told("signal: 11", 7, &[3], &[]).contains("client"));
+    }
+}
