@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::database::{DirArgs, bar, ensure_empty, open_read_only};
-use crate::output::{self, OutputArgs, say};
+use crate::output::{self, OutputArgs, note, say};
 
 /// `holdfast check`.
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     if let Some(target) = &args.salvage {
         salvage(&db, &args.dir, target, &mut shown)?;
     } else if !is_clean {
-        eprintln!("Restore the damaged tables from a backup, or rescue what can be read: --salvage NEW_DIR");
+        note("Restore the damaged tables from a backup, or rescue what can be read: --salvage NEW_DIR");
     }
     let is_whole = shown.is_whole;
     shown.end()?;

@@ -143,7 +143,7 @@ fn main() -> ExitCode {
         Ok(Outcome::Program(code)) => ExitCode::from(code),
         Err(error) if is_reader_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("holdfast: {}", output::message(&error));
+            output::note(&format!("holdfast: {}", output::message(&error)));
             if is_damage(&error) { ExitCode::from(3) } else { ExitCode::FAILURE }
         }
     }

@@ -19,6 +19,12 @@ pub(crate) fn line(text: fmt::Arguments<'_>) -> io::Result<()> {
     }
 }
 
+/// Prints a line on standard error. A reader that closed the pipe does not change how the command
+/// ends, as it would with `eprintln!`.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// Prints a line, as [`line()`] does.
 macro_rules! say {
     ($($text:tt)*) => { $crate::output::line(format_args!($($text)*)) };

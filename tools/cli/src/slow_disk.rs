@@ -10,6 +10,8 @@ use anyhow::Context;
 use holdfast_slowdisk::Disk;
 use holdfast_testkit::DiskModel;
 
+use crate::output::note;
+
 /// The longest time to move the arm.
 const LONGEST_SEEK_US: u64 = 60_000_000;
 
@@ -52,7 +54,7 @@ pub fn run(args: &SlowDiskArgs) -> anyhow::Result<u8> {
     let disk = Disk { folder: &args.dir, model, switch: args.switch.as_deref(), cpus: &args.cpus };
     let (status, traffic) = holdfast_slowdisk::run(Command::new(program).args(arguments), &disk)?;
     let holdfast_slowdisk::Traffic { reads, writes, syncs, seeks } = traffic;
-    eprintln!("{}: {reads} reads, {writes} writes, {syncs} syncs, {seeks} seeks", args.dir.display());
+    note(&format!("{}: {reads} reads, {writes} writes, {syncs} syncs, {seeks} seeks", args.dir.display()));
     let code = status.code().or_else(|| Some(128 + status.signal()?));
     Ok(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
 }

@@ -183,6 +183,34 @@ fn a_file_that_cannot_be_written_is_said_before_an_experiment_runs() {
     }
 }
 
+/// The default folder of reports was made once the experiment was over.
+#[test]
+fn a_folder_of_reports_that_cannot_be_made_is_said_before_an_experiment_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join(".lab"), "").unwrap();
+    let data = dir.path().join("data");
+    let args = ["lab", "flush", "--workload", "dbt2", "--dir", data.to_str().unwrap()];
+    let out = Command::new(env!("CARGO_BIN_EXE_holdfast")).args(args).current_dir(dir.path()).output().unwrap();
+    let message = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(1), "{message}");
+    assert!(message.starts_with("holdfast: create the directory .lab"), "{message}");
+}
+
+/// A message that cannot be printed was a panic, and ended an experiment of hours.
+#[test]
+fn messages_that_nothing_reads_change_no_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let name = dir.path().to_str().unwrap();
+    // There is a line about it before the experiment begins.
+    std::fs::create_dir(dir.path().join("holdfast-lab-left")).unwrap();
+    for args in [&["check", name][..], &["lab", "flush", "--workload", "dbt2", "--no-report", "--dir", name]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let status = Command::new(env!("CARGO_BIN_EXE_holdfast")).args(args).stderr(writer).status().unwrap();
+        assert_eq!(status.code(), Some(1), "{args:?}");
+    }
+}
+
 #[test]
 fn a_trace_that_could_not_be_read_is_not_written() {
     for args in [

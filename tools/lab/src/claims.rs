@@ -14,7 +14,8 @@
 //!
 //! What is counted (reads of a table, pages made young, versions of a row) is judged exactly. A
 //! figure that a run has only one of, and that depends on its speed, holds if it clears the bar; if
-//! it does not, it fails on a quiet machine only.
+//! it does not, it fails on a quiet machine only. So does a figure of seconds that nothing is
+//! measured beside: what disturbs some of them disturbs no reference.
 
 use serde::Serialize;
 
@@ -105,8 +106,10 @@ impl Answer {
 pub enum Evidence {
     /// A count, which is the same on every machine.
     Counted(f64),
-    /// A figure of turns.
+    /// A figure of turns, each with a reference beside it.
     Turns(Estimate),
+    /// A figure of seconds without a reference; it depends on the machine.
+    Seconds(Estimate),
     /// The only figure of its kind in the run; it depends on the speed of the machine.
     Once(f64),
     /// Nothing: the run did not get that far.
@@ -138,10 +141,23 @@ impl Evidence {
         estimate.map_or(Evidence::Nothing, Evidence::Turns)
     }
 
+    /// An estimate from seconds without a reference, or nothing.
+    #[must_use]
+    pub fn seconds(estimate: Option<Estimate>) -> Evidence {
+        estimate.map_or(Evidence::Nothing, Evidence::Seconds)
+    }
+
+    fn of_estimate(self) -> Option<Estimate> {
+        match self {
+            Evidence::Turns(estimate) | Evidence::Seconds(estimate) => Some(estimate),
+            Evidence::Counted(_) | Evidence::Once(_) | Evidence::Nothing => None,
+        }
+    }
+
     fn value(self) -> Option<f64> {
         match self {
             Evidence::Counted(value) | Evidence::Once(value) => Some(value),
-            Evidence::Turns(estimate) => Some(estimate.value),
+            Evidence::Turns(estimate) | Evidence::Seconds(estimate) => Some(estimate.value),
             Evidence::Nothing => None,
         }
     }
@@ -151,9 +167,10 @@ impl Evidence {
         match self {
             Evidence::Counted(value) if bar.holds(value) => Answer::Holds,
             Evidence::Counted(_) => Answer::Fails,
-            Evidence::Turns(e) if bar.clears(e.likely) => Answer::Holds,
+            Evidence::Turns(e) | Evidence::Seconds(e) if bar.clears(e.likely) => Answer::Holds,
             Evidence::Turns(e) if bar.beyond(e.sure) => Answer::Fails,
-            Evidence::Turns(_) => Answer::CannotTell,
+            Evidence::Seconds(e) if bar.beyond(e.sure) => unless_disturbed,
+            Evidence::Turns(_) | Evidence::Seconds(_) => Answer::CannotTell,
             Evidence::Once(value) if bar.holds(value) => Answer::Holds,
             Evidence::Once(_) | Evidence::Nothing => unless_disturbed,
         }
@@ -163,6 +180,13 @@ impl Evidence {
         match self {
             Evidence::Turns(e) => format!(
                 "{:.3} to {:.3} after {} turns, half of which differ by up to {:.0} %; {conditions}",
+                e.likely.low,
+                e.likely.high,
+                e.turns,
+                e.spread * 100.0
+            ),
+            Evidence::Seconds(e) => format!(
+                "{:.3} to {:.3} of {} seconds, half of which differ by up to {:.0} %; {conditions}",
                 e.likely.low,
                 e.likely.high,
                 e.turns,
@@ -220,7 +244,7 @@ impl Claim {
         });
         let of = worst.unwrap_or(Evidence::Nothing);
         let answer = of.answer(self.bar, conditions.quiet());
-        let estimate = if let Evidence::Turns(estimate) = of { Some(estimate) } else { None };
+        let estimate = of.of_estimate();
         let reason = if answer == Answer::CannotTell { of.reason(conditions) } else { String::new() };
         Verdict {
             claim: self.text.clone(),
@@ -322,6 +346,20 @@ mod tests {
         let missing = Claim::new("a", Evidence::Nothing, Bar::AtMost(1.0));
         assert_eq!(missing.judge(&Conditions::quiet_machine()).answer, Answer::Fails);
         assert_eq!(missing.judge(&Conditions::busy_machine()).answer, Answer::CannotTell);
+    }
+
+    #[test]
+    fn seconds_without_a_reference_fail_on_a_quiet_machine_only() {
+        let seconds = |middle: f64| {
+            Evidence::seconds(Estimate::of(&[-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5].map(|n| middle + n * 0.001)))
+        };
+        let of = |middle| Claim::new("a", seconds(middle), Bar::AtMost(1.1));
+        assert_eq!(of(3.0).judge(&Conditions::quiet_machine()).answer, Answer::Fails);
+        let verdict = of(3.0).judge(&Conditions::busy_machine());
+        assert_eq!((verdict.answer, verdict.turns), (Answer::CannotTell, Some(7)));
+        assert!(verdict.reason.contains("of 7 seconds") && verdict.reason.contains("50 %"), "{}", verdict.reason);
+        assert_eq!(of(1.0).judge(&Conditions::busy_machine()).answer, Answer::Holds);
+        assert_eq!(of(1.1).judge(&Conditions::quiet_machine()).answer, Answer::CannotTell);
     }
 
     #[test]

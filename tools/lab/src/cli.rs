@@ -15,7 +15,7 @@ use crate::conditions::Watch;
 use crate::document::{self, Document};
 use crate::machine::Machine;
 use crate::pin;
-use crate::progress::Progress;
+use crate::progress::{Progress, say};
 use crate::registry::{EXPERIMENTS, Experiment};
 use crate::rig::site::data_in;
 use crate::server::turns;
@@ -91,27 +91,34 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
     let common = &args.experiment.common()?;
     let baseline = common.baseline.as_deref().map(Baseline::read).transpose()?;
     std::fs::create_dir_all(&common.dir).with_context(|| format!("create the directory {}", common.dir.display()))?;
-    let report = common.report.as_ref().filter(|_| !common.no_report);
-    common.json.iter().filter(|path| path.as_os_str() != "-").chain(report).try_for_each(|path| try_to_write(path))?;
+    let report = common.report_path(args.experiment.one.map_or(ALL, |one| one.name));
+    if report.is_some() && common.report.is_none() {
+        std::fs::create_dir_all(DIRECTORY).with_context(|| format!("create the directory {DIRECTORY}"))?;
+    }
+    let json = common.json.iter().filter(|path| path.as_os_str() != "-");
+    json.chain(&report).try_for_each(|path| try_to_write(path))?;
     let mut progress = Progress::new();
     for left in data_in(&common.dir) {
         progress
             .line(&format!("{} is data of a run that was interrupted: remove it if no lab runs there", left.display()));
     }
     let result = match args.experiment.one {
-        None => all(common, &mut progress).map(|(documents, text)| (Written::All(documents), text)),
+        None => all(common, &mut progress).map(|(documents, text, failed)| (Written::All(documents), text, failed)),
         Some(one) => experiment(one, &args.experiment.matches, &mut progress).map(|(mut document, text)| {
             document.command = command(std::env::args().skip(1));
-            (Written::One(Box::new(document)), text)
+            (Written::One(Box::new(document)), text, None)
         }),
     };
     progress.finish();
-    let (mut written, mut text) = result?;
+    let (mut written, mut text, failed) = result?;
     if let Some(baseline) = baseline {
         text.push_str(&baseline.text(written.documents()));
         written.note_changes(&baseline);
     }
     output(&written, &text, common)?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
     let worst = written.documents().iter().map(Document::answer).max();
     Ok(worst.filter(|_| common.check).unwrap_or(Answer::Holds))
 }
@@ -144,10 +151,13 @@ fn experiment(one: &Experiment, matches: &ArgMatches, progress: &mut Progress) -
     Ok((document, text))
 }
 
-fn all(common: &CommonArgs, progress: &mut Progress) -> Result<(Vec<Document>, String)> {
+/// Runs all experiments. One that cannot be run does not lose what the others have found: it is
+/// left out, and the first error is given beside the documents.
+fn all(common: &CommonArgs, progress: &mut Progress) -> Result<(Vec<Document>, String, Option<anyhow::Error>)> {
     ensure!(common.target == TargetArg::Embedded, "all runs on the embedded engine; leave --target out");
     let mut documents = Vec::new();
     let mut text = String::new();
+    let mut failed = None;
     for one in &EXPERIMENTS {
         let name = one.name;
         // A separate command line, so that each experiment gets its own defaults.
@@ -160,14 +170,27 @@ fn all(common: &CommonArgs, progress: &mut Progress) -> Result<(Vec<Document>, S
         progress.line(&format!("== {name} =="));
         let (mut document, shown) = match left_out(one, progress) {
             Some(said) => said,
-            None => experiment(one, &matches, progress).with_context(|| format!("lab {name}"))?,
+            None => or_why_not(one, experiment(one, &matches, progress), &mut failed),
         };
         document.command = command;
         text.push_str(&format!("== {name} ==\n\n{shown}\n"));
         documents.push(document);
     }
     text.push_str(&answers::summary(&documents));
-    Ok((documents, text))
+    Ok((documents, text, failed))
+}
+
+/// What an experiment has found, or why it was not run to its end. The first error is kept.
+fn or_why_not(
+    one: &Experiment,
+    result: Result<(Document, String)>,
+    first: &mut Option<anyhow::Error>,
+) -> (Document, String) {
+    result.unwrap_or_else(|error| {
+        let said = without_result(one, &format!("Not run to its end: {error:#}."));
+        first.get_or_insert(error.context(format!("lab {}", one.name)));
+        said
+    })
 }
 
 /// A command line of the program, as a shell takes it, without the password of a server.
@@ -192,13 +215,14 @@ fn without_password(word: String) -> String {
 /// report has the other experiments.
 fn left_out(one: &Experiment, progress: &mut Progress) -> Option<(Document, String)> {
     let error = one.needs_server.then(|| turns::equip(progress).err()).flatten()?;
-    Some(without_server(one, &error))
+    Some(without_result(one, &format!("Left out: it needs a MariaDB server. {error:#}.")))
 }
 
-fn without_server(one: &Experiment, error: &anyhow::Error) -> (Document, String) {
+/// The document of an experiment that has no figures, and why.
+fn without_result(one: &Experiment, why: &str) -> (Document, String) {
     let mut document = Document::new(one.name, json!({}), Machine::this(None));
     one.about.clone_into(&mut document.title);
-    document.figures.words = vec![format!("Left out: it needs a MariaDB server. {error:#}.")];
+    document.figures.words = vec![why.to_owned()];
     let text = document.figures.text();
     (document, text)
 }
@@ -254,7 +278,7 @@ fn output(written: &Written, text: &str, common: &CommonArgs) -> Result<()> {
     // With the document on standard output, the text goes to standard error.
     let json_on_stdout = common.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     if json_on_stdout {
-        eprintln!("{text}");
+        say(text);
     } else if let Err(error) = writeln!(std::io::stdout().lock(), "{text}")
         && error.kind() != std::io::ErrorKind::BrokenPipe
     {
@@ -265,16 +289,13 @@ fn output(written: &Written, text: &str, common: &CommonArgs) -> Result<()> {
         written.write_json(path).with_context(|| format!("write {}", path.display()))?;
     }
     if let Some(path) = common.report_path(written.name()) {
-        if common.report.is_none() {
-            std::fs::create_dir_all(DIRECTORY).with_context(|| format!("create the directory {DIRECTORY}"))?;
-        }
         written.write_report(&path)?;
-        eprintln!("report: {}", path.display());
+        say(&format!("report: {}", path.display()));
     }
     if !cfg!(debug_assertions) {
         return Ok(());
     }
-    eprintln!("This build is not optimised; its figures say nothing. Use `cargo run --release`.");
+    say("This build is not optimised; its figures say nothing. Use `cargo run --release`.");
     Ok(())
 }
 
@@ -305,11 +326,23 @@ mod tests {
     }
 
     #[test]
+    fn an_experiment_that_fails_leaves_a_document_and_the_first_error_is_told() {
+        let mut first = None;
+        for (one, why) in EXPERIMENTS.iter().zip(["the disk is full", "the server is gone"]) {
+            let (document, text) = or_why_not(one, Err(anyhow::anyhow!(why)), &mut first);
+            assert_eq!(document.experiment, one.name);
+            assert!(text.contains(&format!("Not run to its end: {why}.")), "{text}");
+        }
+        assert_eq!(format!("{:#}", first.unwrap()), format!("lab {}: the disk is full", EXPERIMENTS[0].name));
+    }
+
+    #[test]
     fn what_was_left_out_says_why() {
-        let (document, text) = without_server(&EXPERIMENTS[0], &anyhow::anyhow!("apt is not installed"));
+        let why = "Left out: it needs a MariaDB server. apt is not installed.";
+        let (document, text) = without_result(&EXPERIMENTS[0], why);
         let page = report::page_of_all(&[document]);
         for said in [&text, &page] {
-            assert!(said.contains("Left out: it needs a MariaDB server. apt is not installed."), "{said}");
+            assert!(said.contains(why), "{said}");
         }
         assert!(!page.contains("A dump beside OLTP"), "the body of another experiment");
     }

@@ -3,7 +3,7 @@
 //!
 //! Everything goes to standard error, since standard output is for results.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write as _};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -62,16 +62,16 @@ impl Progress {
             self.bar.tick();
         } else if self.last_line.is_none_or(|at| at.elapsed() >= LINE_INTERVAL) {
             self.last_line = Some(Instant::now());
-            eprintln!("{:>5.1}s {}  {figures}", self.began.elapsed().as_secs_f64(), self.bar.prefix());
+            say(&format!("{:>5.1}s {}  {figures}", self.began.elapsed().as_secs_f64(), self.bar.prefix()));
         }
     }
 
     /// Prints a line that stays.
     pub fn line(&mut self, text: &str) {
         if self.terminal {
-            self.bar.suspend(|| eprintln!("{text}"));
+            self.bar.suspend(|| say(text));
         } else {
-            eprintln!("{text}");
+            say(text);
         }
     }
 
@@ -80,9 +80,15 @@ impl Progress {
         self.bar.finish_and_clear();
         let picture = std::mem::take(&mut self.picture);
         if self.terminal && !self.bar.is_hidden() {
-            picture.lines(coloured()).iter().for_each(|line| eprintln!("{line}"));
+            picture.lines(coloured()).iter().for_each(|line| say(line));
         }
     }
+}
+
+/// Prints a line on standard error. A reader that goes away (`2>&1 | head`) does not end the
+/// experiment, as it would with `eprintln!`.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// True unless the user asked for no colours.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use holdfast_server::Release;
 
+use crate::document::Document;
 use crate::server::address::{self, Address};
+use crate::server::contender::Engine;
 
 /// The default folder for reports.
 pub(crate) const DIRECTORY: &str = ".lab";
@@ -106,5 +108,34 @@ impl CommonArgs {
     /// The directory of the data, if the disk is to be a real one.
     pub(super) fn real_disk(&self) -> Option<PathBuf> {
         (self.disk == Some(DiskArg::Real)).then(|| self.dir.clone())
+    }
+}
+
+/// The result of an experiment on these engines; none is named for its default. Claims are about
+/// Holdfast: what other engines do without it is reported, not judged.
+pub(super) fn judged_with_holdfast(engines: &[Engine], (mut document, text): (Document, String)) -> (Document, String) {
+    if !engines.is_empty() && !engines.contains(&Engine::Holdfast) {
+        document.claims.clear();
+    }
+    (document, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::claims::{Bar, Claim, Evidence};
+    use crate::machine::Machine;
+
+    #[test]
+    fn engines_without_holdfast_are_not_judged_by_its_bars() {
+        let claims = |engines: &[Engine]| {
+            let mut document = Document::new("sessions", json!({}), Machine::this(None));
+            document.claims = vec![Claim::new("TPS of Holdfast", Evidence::Nothing, Bar::AtLeast(1.0))];
+            judged_with_holdfast(engines, (document, String::new())).0.claims.len()
+        };
+        assert_eq!([claims(&[]), claims(&[Engine::Innodb, Engine::Holdfast])], [1, 1]);
+        assert_eq!([claims(&[Engine::Innodb]), claims(&[Engine::Innodb, Engine::Myrocks])], [0, 0]);
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use holdfast_testkit::DiskModel;
 
-use super::common::{CommonArgs, DiskArg, TargetArg};
+use super::common::{CommonArgs, DiskArg, TargetArg, judged_with_holdfast};
 use crate::document::Document;
 use crate::experiments::{flush, freepages, growth, iobound, overflow, purge, sessions, soak};
 use crate::pin::Cores;
@@ -99,7 +99,7 @@ impl RigArgs {
     }
 
     fn on_servers(&self, what: RigExperiment, progress: &mut Progress) -> Result<(Document, String)> {
-        match what {
+        let result = match what {
             RigExperiment::Sessions => sessions::on_servers(&self.sessions(), progress),
             RigExperiment::Purge => purge::on_servers(&self.purge(), progress),
             RigExperiment::Flush => flush::on_servers(&self.flush(), progress),
@@ -108,7 +108,8 @@ impl RigArgs {
             RigExperiment::Iobound => iobound::servers::run(&self.iobound(), progress),
             RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
             RigExperiment::Growth => growth::on_servers(&self.growth(), progress),
-        }
+        };
+        result.map(|result| judged_with_holdfast(&self.engines, result))
     }
 
     fn on_running_server(&self, what: RigExperiment) -> Result<Box<dyn OnServer>> {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use holdfast_workload::dist::Kind;
 
-use super::common::{CommonArgs, DiskArg, TargetArg};
+use super::common::{CommonArgs, DiskArg, TargetArg, judged_with_holdfast};
 use crate::document::Document;
 use crate::experiments::sideload;
 use crate::experiments::sideload::scale::Scale;
@@ -139,7 +139,10 @@ impl SideloadArgs {
         let common = &self.common;
         match &common.target {
             TargetArg::Embedded => sideload::run(&self.options(), progress),
-            TargetArg::MariaDb => servers::run(&self.server_options(), progress),
+            TargetArg::MariaDb => {
+                let result = servers::run(&self.server_options(), progress)?;
+                Ok(judged_with_holdfast(&self.engines, result))
+            }
             TargetArg::Released(server) => {
                 anyhow::ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
                 let pool = Scale::new(self.server_size(), 1.0, 1.0).pool_bytes();

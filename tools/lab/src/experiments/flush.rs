@@ -349,14 +349,18 @@ impl Case {
         }
         let farthest = Evidence::once(Figure::of(&ages).map(swing));
         let mut claims = vec![
-            claim("checkpoint age, as a share of the capacity", Evidence::turns(&ages), Bar::AtLeast(TARGET)),
+            claim(
+                "checkpoint age, as a share of the capacity",
+                Evidence::seconds(Estimate::of(&ages)),
+                Bar::AtLeast(TARGET),
+            ),
             claim("farthest that the age is from its median", farthest, Bar::AtMost(0.1)),
             claim("seconds in which TPS dips while the age falls", Evidence::once(self.dips(0)), Bar::Exactly(0.0)),
         ];
         if self.modelled {
             let even = Estimate::by(&[&ours], ours.len(), &|parts| evenness(&parts[0]));
             let text = "5th percentile of one-second TPS, as a share of the median";
-            claims.push(claim(text, Evidence::estimate(even), EVEN));
+            claims.push(claim(text, Evidence::seconds(even), EVEN));
             return claims;
         }
         for (other, side) in sides.iter().enumerate().skip(1) {

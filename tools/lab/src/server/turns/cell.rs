@@ -109,7 +109,8 @@ impl Cell {
 fn ratios(turns: &[Vec<Turn>], of: usize, to: usize, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<f64> {
     let (Some(of), Some(to)) = (turns.get(of), turns.get(to)) else { return Vec::new() };
     let ratios = of.iter().zip(to).filter_map(|(a, b)| Some(figure(a)? / figure(b)?));
-    ratios.filter(|r| r.is_finite() && *r > 0.0).collect()
+    // A round in which the judged side stood still counts: its ratio is 0.
+    ratios.filter(|r| r.is_finite()).collect()
 }
 
 /// A cell as it is asked for.
@@ -230,6 +231,8 @@ mod tests {
         };
         assert!(ratio(&[1.0], &[1.0]).is_none(), "one round has no spread");
         assert!(ratio(&[1.0, 2.0], &[0.0, 2.0]).is_none());
+        let stood_still = ratio(&[0.0, 0.0, 0.0, 3.0], &[1.0, 2.0, 1.5, 3.0]).unwrap();
+        assert!(stood_still.turns == 4 && stood_still.value < 0.1, "{stood_still:?}");
         let sure = ratio(&[2.0, 4.0, 3.0], &[1.0, 2.0, 1.5]).unwrap();
         assert!((sure.likely.low - 2.0).abs() < 1e-9);
     }
