@@ -31,7 +31,7 @@ pub fn with_tables<'p>(page: &'p str, measured: &[Measured]) -> anyhow::Result<(
         let (name, marked) = marked.split_once(BEGUN).with_context(|| format!("a marker has no `{}`", BEGUN.trim()))?;
         let (stands, after) = marked.split_once(END).with_context(|| format!("`{name}` has no `{END}`"))?;
         let table = if name == "machine" {
-            measured.first().map(|one| machine(&one.machine))
+            measured.first().map(|one| machine(&one.machine, &commits(measured)))
         } else if name == "servers" {
             servers::table(measured).context("the results of `sideload` on servers")?
         } else if MEASUREMENTS.iter().any(|one| one.name == name) {
@@ -54,9 +54,24 @@ fn section(of: &Measured) -> anyhow::Result<String> {
     Ok(format!("`{}`:\n\n{}", of.measurement.command, tables::markdown(of)?))
 }
 
-fn machine(machine: &Value) -> String {
+/// The commits that the results are of, each once.
+fn commits(measured: &[Measured]) -> Vec<&str> {
+    let mut commits: Vec<&str> = Vec::new();
+    for commit in measured.iter().filter_map(|one| one.machine["commit"].as_str()) {
+        if !commits.contains(&commit) {
+            commits.push(commit);
+        }
+    }
+    commits
+}
+
+fn machine(machine: &Value, commits: &[&str]) -> String {
     let text = |key: &str| machine[key].as_str().unwrap_or("unknown").to_owned();
-    let commit = machine["commit"].as_str().map(|commit| format!(", commit {commit}")).unwrap_or_default();
+    let commit = match commits {
+        [] => String::new(),
+        [one] => format!(", commit {one}"),
+        several => format!(", commits {}", several.join(", ")),
+    };
     format!(
         "Machine: {} cores, {}; {} GiB of memory; {}.\nHoldfast {}{commit}.\n",
         machine["cores"],
@@ -90,6 +105,16 @@ mod tests {
         assert!(new.contains("| alter | 2.50 | 2.25 |") && !new.contains("stale"), "{new}");
         assert!(new.ends_with("<!-- measured: purge -->\nkept\n<!-- end -->\n"), "{new}");
         assert_eq!(with_tables(&new, &[load()]).unwrap().0, new, "a second time changes nothing");
+    }
+
+    #[test]
+    fn the_page_names_every_commit_that_results_are_of() {
+        let of = |commit: &str| Measured { machine: json!({"cores": 2, "commit": commit}), ..load() };
+        let page = "<!-- measured: machine -->\n<!-- end -->";
+        let named = |all: &[Measured]| with_tables(page, all).unwrap().0;
+        assert!(named(&[of("a1"), of("a1")]).contains(", commit a1."));
+        assert!(named(&[of("a1"), of("b2"), of("a1")]).contains(", commits a1, b2."));
+        assert!(!named(&[load()]).contains("commit"));
     }
 
     #[test]
