@@ -8,6 +8,17 @@
 pub use crate::sim::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(not(sim))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Releases a mutex. If a thread waits for it, that thread has it before this one can acquire it
+/// again.
+pub fn release_to_waiter<T>(guard: MutexGuard<'_, T>) {
+    // The scheduler lets any thread go on that may.
+    #[cfg(sim)]
+    drop(guard);
+    #[cfg(not(sim))]
+    MutexGuard::unlock_fair(guard);
+}
+
 #[cfg(sim)]
 type Sharded<T> = RwLock<T>;
 #[cfg(not(sim))]

@@ -4,8 +4,11 @@
 
 mod common;
 
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::*;
 use holdfast_base::PageNo;
@@ -25,18 +28,28 @@ fn fill(bed: &Bed, tree: &Tree, keys: u64) {
     }
 }
 
+/// Whether a thread of this process sleeps: here, because it waits for the structure.
+fn sleeps(thread: &Path) -> bool {
+    let stat = std::fs::read_to_string(Path::new("/proc").join(thread).join("stat")).unwrap_or_default();
+    // The state follows the name in parentheses.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('S'))
+}
+
+/// The writer waits for the structure before each node that the check looks at, so that it waits
+/// when the check gives it a turn.
 #[test]
 fn a_split_does_not_wait_for_the_end() {
     let bed = Bed::new(Setup { frames: 1024, ..Setup::default() });
     let tree = bed.new_tree();
-    fill(&bed, &tree, 3_000);
-    let (is_done, asked) = (AtomicBool::new(false), std::cell::Cell::new(0));
+    fill(&bed, &tree, 4_000);
+    let (is_done, writer, asked) = (AtomicBool::new(false), OnceLock::new(), Cell::new(0));
     std::thread::scope(|scope| {
         let split = || {
-            // At least one of these splits a leaf.
+            writer.set(std::fs::read_link("/proc/thread-self").unwrap()).unwrap();
             let acc = bed.access();
-            for n in 0..20 {
-                put(&tree, format!("key {n:08} more").as_bytes(), &[8; 400], &acc).unwrap();
+            // More than a page has room for: at least one of these splits a leaf.
+            for n in 0..12 {
+                put(&tree, format!("key 00000000 {n:02}").as_bytes(), &[8; 400], &acc).unwrap();
             }
             is_done.store(true, Ordering::SeqCst);
         };
@@ -45,8 +58,10 @@ fn a_split_does_not_wait_for_the_end() {
             if asked.get() == 1 {
                 scope.spawn(split);
             }
-            if !is_done.load(Ordering::SeqCst) {
-                std::thread::sleep(Duration::from_millis(1));
+            let begun = Instant::now();
+            while !is_done.load(Ordering::SeqCst) && !writer.get().is_some_and(|thread: &PathBuf| sleeps(thread)) {
+                assert!(begun.elapsed() < Duration::from_secs(60), "the writer neither ends nor waits");
+                std::thread::yield_now();
             }
             Ok(())
         };

@@ -3,9 +3,10 @@
 //!
 //! # Turns
 //! The walk holds the structure mutex, since it compares nodes with their parents. After every
-//! [`TURN`] nodes it releases the mutex for a moment, and while it follows chains: a large index
-//! takes minutes, and each writer that needs a split would wait for the end. If the structure has
-//! changed then, the walk descends again to the node that comes next.
+//! [`TURN`] nodes it hands the mutex to a writer that waits for it, and it does not hold the mutex
+//! while it follows chains: a large index takes minutes, and each writer that needs a split would
+//! wait for the end. If the structure has changed then, the walk descends again to the node that
+//! comes next.
 //!
 //! A node that is neither allocated nor freed meanwhile keeps its level, but for the root, and the
 //! lower end of its range: a split gives away the upper part, a merge keeps the left node. So the
@@ -15,6 +16,7 @@
 
 use std::cmp::Ordering;
 
+use holdfast_base::blocking::release_to_waiter;
 use holdfast_base::{PageId, PageNo, Result, thread};
 use holdfast_pool::Access;
 
@@ -126,7 +128,7 @@ impl Tree {
             go_on()?;
             nodes = nodes.wrapping_add(1);
             if nodes.is_multiple_of(TURN) {
-                drop(structure);
+                release_to_waiter(structure);
                 thread::yield_now();
                 structure = self.hold_structure();
             }
