@@ -5,7 +5,7 @@ mod common;
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
-use common::{begin, code, ok, open, slice};
+use common::{begin, code, ok, open, settings, slice};
 use holdfast_capi::*;
 
 fn message() -> String {
@@ -38,23 +38,7 @@ fn is_there(transaction: *mut Transaction, table: *const Table, key: &[u8]) -> b
 fn a_handle_needs_a_place_before_it_is_made() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("db");
-    let settings = Settings {
-        struct_size: size_of::<Settings>(),
-        cache_size: 0,
-        cache_size_max: 0,
-        log_capacity: 0,
-        log_buffer: 0,
-        page_size: 0,
-        version_limit: 0,
-        undo_limit: 0,
-        flush_method: FlushMethod::Fsync,
-        policy: Policy::Holdfast,
-        old_blocks_pct: 0,
-        old_blocks_time: 0,
-        warm_up: false,
-        scan_hints: true,
-        recovery_progress: None,
-    };
+    let settings = settings();
     let name = path.display().to_string();
     assert_eq!(code!(hf_open(slice(name.as_bytes()), &raw const settings, null_mut())), Code::Invalid);
     assert!(message().contains("no place"), "{}", message());

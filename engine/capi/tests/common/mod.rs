@@ -26,21 +26,16 @@ macro_rules! ok {
 }
 pub(crate) use ok;
 
-/// Opens or creates a database with default settings.
-pub fn open(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>) -> *mut Database {
-    open_with(path, recovery_progress, 0)
-}
-
-/// The same, with so many bytes of old versions; 0: the default.
-pub fn open_with(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>, version_limit: u64) -> *mut Database {
-    let settings = Settings {
+/// The default settings.
+pub fn settings() -> Settings {
+    Settings {
         struct_size: size_of::<Settings>(),
         cache_size: 0,
         cache_size_max: 0,
         log_capacity: 0,
         log_buffer: 0,
         page_size: 0,
-        version_limit,
+        version_limit: 0,
         undo_limit: 0,
         flush_method: FlushMethod::Fsync,
         policy: Policy::Holdfast,
@@ -48,8 +43,18 @@ pub fn open_with(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>,
         old_blocks_time: 0,
         warm_up: true,
         scan_hints: true,
-        recovery_progress,
-    };
+        recovery_progress: None,
+    }
+}
+
+/// Opens or creates a database with default settings.
+pub fn open(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>) -> *mut Database {
+    open_with(path, recovery_progress, 0)
+}
+
+/// The same, with so many bytes of old versions; 0: the default.
+pub fn open_with(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>, version_limit: u64) -> *mut Database {
+    let settings = Settings { version_limit, recovery_progress, ..settings() };
     let mut database = null_mut();
     ok!(hf_open(slice(path.as_bytes()), &raw const settings, &raw mut database));
     database
