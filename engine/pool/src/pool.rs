@@ -383,6 +383,15 @@ impl Pool {
         self.core.sync_space(space)
     }
 
+    /// Writes a page of a space, if it is dirty. No older write of the page is under way when this
+    /// returns, nor one that another thread has begun. The file is not synced.
+    ///
+    /// # Errors
+    /// Of the write; the page stays dirty then.
+    pub fn flush_page(&self, space: &Space, no: PageNo) -> Result<()> {
+        self.core.flush_page(space, no)
+    }
+
     /// Syncs the file of a space.
     ///
     /// # Errors

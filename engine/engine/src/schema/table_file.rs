@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::limits::PAGE_SIZE_MAX;
 use holdfast_base::{PageId, PageNo, SpaceId, latches, page};
-use holdfast_io::{AlignedBuf, Disk, File, FileKind, OpenOptions};
+use holdfast_io::{AlignedBuf, Disk, FileKind, OpenOptions};
 use holdfast_metrics::{Spread, thread_group};
 use holdfast_pool::AccessKind;
 use holdfast_tree::space::{MAY_GO, SpaceHeader};
@@ -251,17 +251,19 @@ impl Drop for Visit {
     }
 }
 
-/// Says in the file itself that it may go, before its pages leave the pool unwritten: from then on
-/// the log's record of that does not keep the checkpoint any more. Durable when this returns. Mark
-/// and checksum lie in one sector, so no power cut leaves a half of this. A change of the header
-/// that is lost by this write is one of a table that no catalog has.
-fn mark(file: &dyn File, page_size: usize) -> Result<()> {
-    let mut header = AlignedBuf::zeroed(page_size);
-    file.read_at(0, &mut header)?;
-    SpaceHeader::mark(&mut header, MAY_GO, 1);
-    page::seal(&mut header);
-    file.write_at(0, &header)?;
-    file.sync()
+/// Has the file itself say that it may go, before its other pages leave the pool unwritten: from
+/// then on the log's record of that does not keep the checkpoint any more. Durable when this
+/// returns. The header goes the way of every page, so that no older write of it, which is still
+/// under way, comes behind it.
+///
+/// # Errors
+/// Those of writing the header; if it does not say so.
+fn write_mark(space: &SpaceFile) -> Result<()> {
+    if !may_go(space)? {
+        return Err(Error::damaged_file(space.space().file().name(), "its header was not marked"));
+    }
+    space.store().pool().flush_page(space.space(), PageNo(0))?;
+    space.space().file().sync()
 }
 
 /// Bytes by which the file of a dropped table is cut at a time, so that no file system is busy with
@@ -379,7 +381,7 @@ impl TableFile {
     fn give_back(&self) -> Result<()> {
         if let Some(space) = self.space.as_ref().ok().or(self.withheld.get()) {
             let file = space.space().file();
-            if self.lifetime == Lifetime::Lasting && mark(&**file, space.store().page_size()).is_err() {
+            if self.lifetime == Lifetime::Lasting && write_mark(space).is_err() {
                 // Its pages are discarded if the file is gone for good. Else its header is written
                 // in the end, with what the log says.
                 self.disk.remove(&self.name)?;

@@ -13,14 +13,13 @@
 //! gets the error.
 
 use holdfast_base::page::{OFF_TYPE, PageType};
-use holdfast_base::{Error, Lsn, latches, page};
+use holdfast_base::{Error, Lsn, PageNo, latches, page};
 use holdfast_io::WriteAt;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
 use crate::config::BATCH;
 use crate::core::Core;
 use crate::resident::space::Space;
-use crate::resident::translation::CLAIMED;
 use crate::write::batch::{Batch, Secured, Staged};
 use crate::write::doublewrite::{Page, Slots};
 
@@ -258,21 +257,34 @@ impl Core {
     /// # Errors
     /// Of the writes.
     pub(crate) fn flush_space(&self, space: &Space) -> Result<(), Error> {
-        let upto = self.wal.next_lsn().0;
+        let upto = self.wal.next_lsn();
         self.flush_until_clean(|| {
             let mut dirty = Vec::new();
-            space.translation.for_each(|no, entry| {
-                let mut at = Some(entry).filter(|&entry| entry < CLAIMED).map(|entry| entry - 1);
-                while let Some(frame) = at {
-                    if (1..upto).contains(&self.frames.header(frame).rec_lsn()) {
-                        return dirty.push(frame);
-                    }
-                    // It may have moved to another frame meanwhile: see `resize`.
-                    at = space.translation.frame(no).filter(|&now| now != frame);
-                }
-            });
+            space.translation.for_each(|no, _| dirty.extend(self.dirty_frame(space, no, upto)));
             dirty
         })
+    }
+
+    /// Writes a page if it is dirty now. No older write of it is under way when this returns.
+    ///
+    /// # Errors
+    /// Of the write.
+    pub(crate) fn flush_page(&self, space: &Space, no: PageNo) -> Result<(), Error> {
+        let upto = self.wal.next_lsn();
+        self.flush_until_clean(|| self.dirty_frame(space, no, upto).into_iter().collect())
+    }
+
+    /// The frame of a page that has changes of before `upto` which its file lacks.
+    fn dirty_frame(&self, space: &Space, no: PageNo, upto: Lsn) -> Option<u32> {
+        let mut at = space.translation.frame(no);
+        while let Some(frame) = at {
+            if (1..upto.0).contains(&self.frames.header(frame).rec_lsn()) {
+                return Some(frame);
+            }
+            // It may have moved to another frame meanwhile: see `resize`.
+            at = space.translation.frame(no).filter(|&now| now != frame);
+        }
+        None
     }
 
     /// Writes pages until `dirty` names none, waiting for writes that others have begun.
