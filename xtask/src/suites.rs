@@ -7,7 +7,7 @@ use anyhow::bail;
 use holdfast_server::{Cache, Release};
 
 use holdfast_chores::packages::{self, Need};
-use holdfast_chores::run::{cargo, cargo_nightly, check, works};
+use holdfast_chores::run::{cargo, cargo_nightly, check, program_of_the_tests, works};
 use holdfast_chores::{bare, bench, fuzz, guide, release, sanitizers, simulation, verdicts};
 use holdfast_mariadb_tests as mariadb;
 
@@ -121,6 +121,10 @@ fn is_named(suite: &Suite, word: &str) -> bool {
 /// Runs the suites, all or those whose name contains one of `only`; the long ones when `all` or
 /// named.
 pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
+    if let Some(word) = only.iter().find(|word| !SUITES.iter().any(|suite| is_named(suite, word))) {
+        let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
+        bail!("no suite has `{word}` in its name; there are: {QUICK} (those before a commit), {}", names.join(", "));
+    }
     let mut rows = Vec::new();
     let begun = Instant::now();
     let limited = !all && only.is_empty();
@@ -152,10 +156,6 @@ pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
             bail!("suite `{}` failed after {:.0} s: {error:#}", suite.name, took.as_secs_f32());
         }
         rows.push((suite, outcome?, took));
-    }
-    if rows.is_empty() {
-        let names: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
-        bail!("no suite has a name like that; there are: {QUICK} (those before a commit), {}", names.join(", "));
     }
     summary(&rows);
     Ok(())
@@ -199,8 +199,8 @@ fn units() -> anyhow::Result<Outcome> {
 
 /// A few runs of each kind of simulation, built as the default suites build them.
 fn few_seeds() -> anyhow::Result<Outcome> {
-    check(&mut cargo("run --quiet --package holdfast-sim -- crash --seeds 100"))?;
-    check(&mut cargo("run --quiet --package holdfast-sim -- damage --trials 50"))?;
+    simulator("crash --seeds 100")?;
+    simulator("damage --trials 50")?;
     passed(simulation::seeds(40))
 }
 
@@ -233,10 +233,14 @@ fn examples() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// With debug assertions, and with what the tests have built already.
+/// Runs the simulator with debug assertions, and with what the tests have built already.
+fn simulator(args: &str) -> anyhow::Result<()> {
+    check(program_of_the_tests("holdfast-sim")?.args(args.split_whitespace()))
+}
+
 fn crash_short() -> anyhow::Result<Outcome> {
-    check(&mut cargo("run --quiet --package holdfast-sim -- crash --seeds 1000"))?;
-    passed(check(&mut cargo("run --quiet --package holdfast-sim -- kill --rounds 20")))
+    simulator("crash --seeds 1000")?;
+    passed(simulator("kill --rounds 20"))
 }
 
 /// The browser that looks at the lab's reports.
@@ -246,12 +250,17 @@ const CHROMIUM: Need = Need {
     is_there: || works(Command::new("chromium").arg("--version")),
 };
 
-/// The lab's report in a real browser.
+/// The lab's experiments on the embedded engine, and their report in a real browser.
 fn browser() -> anyhow::Result<Outcome> {
-    if let Err(error) = packages::provide(&[CHROMIUM]) {
-        return Ok(Outcome::Skipped(format!("{error:#}")));
-    }
-    passed(check(&mut cargo("test --package holdfast-lab --test a_browser_shows_the_report -- --ignored")))
+    let browser = packages::provide(&[CHROMIUM]);
+    // As the suite `tests` builds it, so that it is there already.
+    let test = "test --workspace --test a_browser_shows_the_report -- --ignored";
+    let only = if browser.is_ok() { "" } else { " every_experiment" };
+    check(&mut cargo(&format!("{test}{only}")))?;
+    Ok(match browser {
+        Ok(()) => Outcome::Passed,
+        Err(error) => Outcome::Skipped(format!("only the browser, the experiments ran: {error:#}")),
+    })
 }
 
 /// The engine inside the server. The packages are fetched once.
@@ -364,11 +373,11 @@ fn crash_long() -> anyhow::Result<Outcome> {
 
 /// Fields, pages and files damaged with knowledge of the format.
 fn damage_short() -> anyhow::Result<Outcome> {
-    passed(check(&mut cargo("run --quiet --package holdfast-sim -- damage --trials 1000")))
+    passed(simulator("damage --trials 1000"))
 }
 
 fn damage_long() -> anyhow::Result<Outcome> {
-    passed(check(&mut cargo("run --quiet --package holdfast-sim -- damage --trials 10000 --seed 1000")))
+    passed(simulator("damage --trials 10000 --seed 1000"))
 }
 
 fn recovery() -> anyhow::Result<Outcome> {
@@ -381,9 +390,8 @@ fn model_checkers() -> anyhow::Result<Outcome> {
     let runs = [
         ("loom", "-p holdfast-latch --lib"),
         ("loom", "-p holdfast-wal --test loom_ring --test loom_slots --test loom_group_commit --test loom_space"),
-        ("shuttle", "-p holdfast-latch --lib"),
-        ("shuttle", "-p holdfast-lock --lib"),
-        ("shuttle", "-p holdfast-txn --lib"),
+        // Together, so that what they share is compiled once.
+        ("shuttle", "-p holdfast-latch -p holdfast-lock -p holdfast-txn --lib"),
     ];
     for (checker, what) in runs {
         let test = format!("test --release --target-dir target/{checker} {what}");

@@ -1,6 +1,9 @@
 //! Starting commands, with what is run printed first.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
 
 pub use holdfast_server::run::{ROOT, cargo, check, root, works};
 
@@ -13,4 +16,42 @@ pub fn cargo_nightly(args: &str) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// A program of the workspace, built with what the tests of the workspace are built of: Cargo
+/// chooses features of dependencies for all packages that it builds at once, and a package that is
+/// built alone may get others, and all below it once more.
+///
+/// # Errors
+/// If it does not compile.
+pub fn program_of_the_tests(name: &str) -> anyhow::Result<Command> {
+    let build = format!("build --quiet --workspace --bin {name} --message-format json-render-diagnostics");
+    let output = cargo(&build).stderr(Stdio::inherit()).output().context("could not start cargo")?;
+    if !output.status.success() {
+        bail!("{name} does not compile ({})", output.status);
+    }
+    let built = executable(&String::from_utf8_lossy(&output.stdout), name);
+    built.map(Command::new).with_context(|| format!("cargo does not say where {name} is"))
+}
+
+/// Where a program is, as Cargo's messages say it.
+fn executable(messages: &str, name: &str) -> Option<String> {
+    let messages = messages.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let mut named = messages.filter(|message| message["target"]["name"] == name);
+    named.find_map(|message| message["executable"].as_str().map(String::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::executable;
+
+    #[test]
+    fn cargo_says_where_a_program_is() {
+        let messages = "{\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"sim\"},\"executable\":null}\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"other\"},\"executable\":\"/target/other\"}\n\
+            {\"reason\":\"compiler-artifact\",\"target\":{\"name\":\"sim\"},\"executable\":\"/target/sim\"}\n\
+            {\"reason\":\"build-finished\",\"success\":true}\n";
+        assert_eq!(executable(messages, "sim").as_deref(), Some("/target/sim"));
+        assert_eq!(executable(messages, "none"), None);
+    }
 }
