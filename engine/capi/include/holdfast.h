@@ -349,7 +349,7 @@ hf_code hf_mark_take(const hf_table *table, hf_mark mark, uint64_t count, uint64
    most. */
 hf_code hf_mark_raise(const hf_table *table, hf_mark mark, uint64_t next, uint64_t ahead);
 
-/* Sets the next value, also downwards. */
+/* Sets the next value, also downwards. Unless the table is temporary, that is durable. */
 hf_code hf_mark_set(const hf_table *table, hf_mark mark, uint64_t next);
 
 /* The name of secondary index `index`, valid while the table is open; HF_NOT_FOUND if there is

@@ -180,7 +180,7 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Sets the next value, also downwards.
+    /// Sets the next value, also downwards. Unless the table is temporary, that is durable.
     fn hf_mark_set(table: *const Table, mark: Mark, next: u64) {
         take!(shared(table))?.0.set_mark(mark as usize, next)?;
         Ok(Code::Ok)

@@ -5,6 +5,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_pool::AccessKind;
+use holdfast_tree::Lifetime;
 use holdfast_txn::{Direction, TableIndex};
 
 use super::marks::Marks;
@@ -154,6 +155,7 @@ impl RawTable {
     }
 
     /// Sets the next number of a mark, also downwards. The caller is the only user of the table.
+    /// Unless that is temporary, the number is durable: statements that define tables set it.
     ///
     /// # Errors
     /// Those of the log.
@@ -161,7 +163,11 @@ impl RawTable {
     /// # Panics
     /// If there is no such mark.
     pub fn set_mark(&self, which: usize, next: u64) -> Result<()> {
-        self.marks.set(&self.instance, which, next)
+        self.marks.set(&self.instance, which, next)?;
+        match self.handle.store.file.lifetime {
+            Lifetime::Lasting => self.instance.wal().flush_to(self.instance.wal().next_lsn()),
+            Lifetime::Temporary => Ok(()),
+        }
     }
 }
 
