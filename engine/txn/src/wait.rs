@@ -37,7 +37,7 @@ impl<'a> Wait<'a> {
     /// # Errors
     /// [`Error::LockTimeout`] if it still holds at the end of the time, [`Error::Interrupted`] if
     /// the observer gives up.
-    pub fn at<T>(&self, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, waits: fn(&T) -> bool) -> Result<()> {
+    pub fn at<T>(&self, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, waits: impl Fn(&T) -> bool) -> Result<()> {
         if !waits(guard) {
             return Ok(());
         }

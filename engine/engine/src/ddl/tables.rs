@@ -372,13 +372,14 @@ pub(crate) fn wake_waits(instance: &Instance) {
     instance.txns.wake_waits_for_rollbacks();
 }
 
-/// Sees to it that what transactions without a user have changed in the table is undone. What
-/// cannot be undone in other tables does not matter, nor does damage: the table that is damaged can
-/// be dropped, since rollback passes over what is dropped.
+/// Sees to it that what transactions without a user have changed in the table is undone. What they
+/// have changed in other tables only does not matter, nor does damage: the table that is damaged
+/// can be dropped, since rollback passes over what is dropped.
 fn settle(instance: &Instance, table: &TableHandle, wait: &Wait<'_>) -> Result<()> {
-    let rolled_back = instance.txns.roll_back_losers();
-    instance.txns.wait_for_rollbacks(wait)?;
-    if instance.txns.loser_has_changed(&index_ids(table))? {
+    let indexes = index_ids(table);
+    let rolled_back = instance.txns.roll_back_losers_of(&indexes);
+    instance.txns.wait_for_rollbacks(&indexes, wait)?;
+    if instance.txns.loser_has_changed(&indexes)? {
         return Err(rolled_back.err().unwrap_or(Error::LockTimeout));
     }
     keep_for_prepared(instance, table)

@@ -67,7 +67,8 @@ pub(crate) fn verify(
         // Nothing else changes then what is counted. A loser that cannot be rolled back is found
         // below.
         let _ = instance.txns.roll_back_losers();
-        let _ = instance.txns.wait_for_rollbacks(&instance.wait(instance.settings.lock_wait_timeout));
+        let all = instance.schema().tables().flat_map(|table| table.record.index_ids()).collect::<Vec<_>>();
+        let _ = instance.txns.wait_for_rollbacks(&all, &instance.wait(instance.settings.lock_wait_timeout));
     }
     let schema = instance.schema();
     let mut tables = Vec::new();

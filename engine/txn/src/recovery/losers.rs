@@ -10,11 +10,15 @@
 //!
 //! A loser that another error stands in the way of (a failed read, a full disk) goes on waiting. It
 //! is tried again by the background thread, and its rows stay locked meanwhile.
+//!
+//! A rollback may take as long as the transaction did. A change of a definition waits for those
+//! that have changed the table: a thread that takes a loser in hand reads first which indexes its
+//! log is about.
 
 use std::sync::Arc;
 
 use holdfast_base::blocking::{Condvar, Mutex};
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, IndexId, Result, TxnId};
 
 use crate::undo::UndoLog;
 use crate::wait::Wait;
@@ -38,11 +42,37 @@ pub(crate) fn blocks(error: &Error) -> bool {
     error.is_damage() || matches!(error, Error::Incompatible(_))
 }
 
+/// A loser that a thread rolls back.
+#[derive(Debug)]
+struct InHand {
+    txn: TxnId,
+    /// The indexes that it has changed; `None` until that is known.
+    changed: Option<Vec<IndexId>>,
+}
+
+impl InHand {
+    fn may_have_changed(&self, indexes: &[IndexId]) -> bool {
+        self.changed.as_ref().is_none_or(|changed| changed.iter().any(|index| indexes.contains(index)))
+    }
+}
+
 #[derive(Debug, Default)]
 struct Lists {
     waiting: Vec<Loser>,
     blocked: Vec<Loser>,
-    in_hand: usize,
+    in_hand: Vec<InHand>,
+}
+
+impl Lists {
+    fn take(&mut self, no: usize) -> Loser {
+        let loser = self.waiting.remove(no);
+        self.in_hand.push(InHand { txn: loser.log.txn(), changed: None });
+        loser
+    }
+
+    fn put_down(&mut self, txn: TxnId) {
+        self.in_hand.retain(|one| one.txn != txn);
+    }
 }
 
 /// See the module.
@@ -62,7 +92,7 @@ impl Losers {
     /// How many there are.
     pub fn len(&self) -> usize {
         let lists = self.lists.lock();
-        lists.waiting.len() + lists.blocked.len() + lists.in_hand
+        lists.waiting.len() + lists.blocked.len() + lists.in_hand.len()
     }
 
     /// Lets the blocked ones wait. Returns whether there are any.
@@ -77,22 +107,43 @@ impl Losers {
     /// Takes one that waits into the caller's hands, the last one added first.
     pub fn take(&self) -> Option<Loser> {
         let mut lists = self.lists.lock();
-        let loser = lists.waiting.pop()?;
-        lists.in_hand += 1;
-        Some(loser)
+        let last = lists.waiting.len().checked_sub(1)?;
+        Some(lists.take(last))
     }
 
-    /// One that was in hand has ended.
-    pub fn ended(&self) {
-        self.lists.lock().in_hand -= 1;
+    /// The same, of those that are as `matches` says.
+    ///
+    /// # Errors
+    /// Those of `matches`.
+    pub fn take_one(&self, mut matches: impl FnMut(&Loser) -> Result<bool>) -> Result<Option<Loser>> {
+        let mut lists = self.lists.lock();
+        for no in (0..lists.waiting.len()).rev() {
+            if matches(&lists.waiting[no])? {
+                return Ok(Some(lists.take(no)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The loser `txn`, which is in hand, has changed these indexes.
+    pub fn know(&self, txn: TxnId, changed: Vec<IndexId>) {
+        if let Some(one) = self.lists.lock().in_hand.iter_mut().find(|one| one.txn == txn) {
+            one.changed = Some(changed);
+        }
+        self.put_down.notify_all();
+    }
+
+    /// The loser `txn`, which was in hand, has ended.
+    pub fn ended(&self, txn: TxnId) {
+        self.lists.lock().put_down(txn);
         self.put_down.notify_all();
     }
 
     /// These were in hand, and could not be rolled back.
     pub fn failed(&self, failed: Vec<(Loser, Error)>) {
         let mut lists = self.lists.lock();
-        lists.in_hand -= failed.len();
         for (loser, error) in failed {
+            lists.put_down(loser.log.txn());
             let is_blocked = blocks(&error) && !holdfast_base::planted!("losers-stop-purge");
             let list = if is_blocked { &mut lists.blocked } else { &mut lists.waiting };
             list.push(loser);
@@ -120,11 +171,12 @@ impl Losers {
         self.put_down.notify_all();
     }
 
-    /// Waits until none is in hand.
+    /// Waits until none is in hand that has changed one of `indexes`.
     ///
     /// # Errors
     /// Those of [`Wait::at`].
-    pub fn wait_for_hands(&self, wait: &Wait<'_>) -> Result<()> {
-        wait.at(&self.put_down, &mut self.lists.lock(), |lists| lists.in_hand > 0)
+    pub fn wait_for_hands(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<()> {
+        let any = |lists: &Lists| lists.in_hand.iter().any(|one| one.may_have_changed(indexes));
+        wait.at(&self.put_down, &mut self.lists.lock(), any)
     }
 }

@@ -196,28 +196,52 @@ impl TxnSystem {
     /// The first other error of reading and writing pages. The transactions concerned are tried
     /// again by the next call, and so are the others by this one.
     pub fn roll_back_losers(&self) -> Result<usize> {
+        self.roll_back_each(|| Ok(self.losers.take()))
+    }
+
+    /// As [`TxnSystem::roll_back_losers`], of those losers that have changed an entry of one of
+    /// `indexes`. Costs a read of the undo logs.
+    ///
+    /// # Errors
+    /// As [`TxnSystem::roll_back_losers`].
+    pub fn roll_back_losers_of(&self, indexes: &[IndexId]) -> Result<usize> {
+        let has_changed = |loser: &Loser| self.has_changed(&loser.log, |index| indexes.contains(&index));
+        self.roll_back_each(|| self.losers.take_one(&has_changed))
+    }
+
+    fn roll_back_each(&self, mut take: impl FnMut() -> Result<Option<Loser>>) -> Result<usize> {
         let (mut ended, mut failed) = (0, Vec::new());
-        while let Some(loser) = self.losers.take() {
+        let taken: Result<()> = loop {
+            let loser = match take() {
+                Ok(Some(loser)) => loser,
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            };
+            let txn = loser.log.txn();
+            // A session that changes another table does not wait for this one.
+            if let Ok(changed) = self.changed_by(&loser.log, &mut Vec::new()) {
+                self.losers.know(txn, changed);
+            }
             match self.roll_back_loser(loser) {
                 Ok(()) => {
-                    self.losers.ended();
+                    self.losers.ended(txn);
                     ended += 1;
                 }
                 Err(unfinished) => failed.push(*unfinished),
             }
-        }
+        };
         let any = holdfast_base::planted!("losers-stop-purge");
         let first = failed.iter().map(|(_, error)| error).find(|error| any || !blocks(error)).cloned();
         self.losers.failed(failed);
-        first.map_or(Ok(ended), Err)
+        first.map_or(taken.map(|()| ended), Err)
     }
 
-    /// Waits until no thread is rolling a loser back.
+    /// Waits until no thread is rolling a loser back that has changed one of `indexes`.
     ///
     /// # Errors
     /// Those of [`Wait::at`].
-    pub fn wait_for_rollbacks(&self, wait: &Wait<'_>) -> Result<()> {
-        self.losers.wait_for_hands(wait)
+    pub fn wait_for_rollbacks(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<()> {
+        self.losers.wait_for_hands(indexes, wait)
     }
 
     /// Has threads in [`TxnSystem::wait_for_rollbacks`] ask their observers whether they give up.

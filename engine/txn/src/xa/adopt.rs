@@ -63,7 +63,7 @@ impl TxnSystem {
 
     /// The indexes that the records of `log` are about. `deltas` gets by how much the number of
     /// live entries of each has changed. Records on damaged pages are passed over.
-    fn changed_by(&self, log: &UndoLog, deltas: &mut Vec<(IndexId, i64)>) -> Result<Vec<IndexId>> {
+    pub(crate) fn changed_by(&self, log: &UndoLog, deltas: &mut Vec<(IndexId, i64)>) -> Result<Vec<IndexId>> {
         self.any_record(log, |record| {
             let prior = record.prior.and_then(VersionHeader::decode);
             let was_live = prior.is_some_and(|(header, _)| !header.deleted);
