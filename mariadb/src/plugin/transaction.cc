@@ -14,6 +14,8 @@
 #include "sql_lex.h"
 
 #include <algorithm>
+#include <condition_variable>
+#include <set>
 #include <shared_mutex>
 
 namespace holdfast {
@@ -37,9 +39,42 @@ Connection *Connection::of(THD *thd)
   return connection;
 }
 
-Connection::~Connection()
+/* The xids under which sessions have prepared transactions of XA that they hold. The server lets other sessions end such a transaction
+   from when its own session begins to go, or the worker of a replica to leave it, and before `close_connection`. */
+static std::mutex held_mutex;
+static std::condition_variable held_fewer;
+static std::multiset<std::string> held;
+
+void Connection::hold_xid(const std::string &xid)
+{
+  std::lock_guard<std::mutex> guard(held_mutex);
+  held.insert(xid);
+  held_xid= xid;
+}
+
+/* Frees the transaction. One that is prepared is from then on for any session to end. */
+void Connection::free_transaction()
 {
   hf_transaction_free(transaction);
+  transaction= nullptr;
+  if (held_xid.empty())
+    return;
+  std::lock_guard<std::mutex> guard(held_mutex);
+  held.erase(held.find(held_xid));
+  held_xid.clear();
+  held_fewer.notify_all();
+}
+
+/* Waits for the session that goes and holds the transaction with this xid, if there is one. */
+static void wait_for_holder(const std::string &xid)
+{
+  std::unique_lock<std::mutex> guard(held_mutex);
+  held_fewer.wait(guard, [&] { return !held.count(xid); });
+}
+
+Connection::~Connection()
+{
+  free_transaction();
   give_up_numbers(false);
 }
 
@@ -167,8 +202,7 @@ void Connection::end()
 {
   serial= 0;
   changed.clear();
-  hf_transaction_free(transaction);
-  transaction= nullptr;
+  free_transaction();
   give_up_numbers(false);
   in_statement= prepared= was_ordered= false;
 }
@@ -289,7 +323,10 @@ int Connection::prepare(THD *thd, bool all)
     // As InnoDB: between XA PREPARE and its end it may be long. Before any other commit the locks
     // keep the order of the binary log.
     if (thd_sql_command(thd) == SQLCOM_XA_PREPARE)
+    {
+      hold_xid(bytes);
       code= hf_release_reads(transaction);
+    }
   }
   return server_error(code, thd);
 }
@@ -315,8 +352,11 @@ void Connection::kill()
 static int close_connection(handlerton *, THD *thd)
 {
   Connection *connection= Connection::existing(thd);
-  thd_set_ha_data(thd, hton, nullptr);
   session_ends(connection);
+  // Once no connection needs it, a plugin that was uninstalled closes the database.
+  if (connection)
+    connection->end();
+  thd_set_ha_data(thd, hton, nullptr);
   delete connection;
   return 0;
 }
@@ -437,6 +477,7 @@ hf_code check_unprepared(const std::string &table)
 static int end_by_xid(XID *xid, bool commits)
 {
   std::string bytes= xid_bytes(xid);
+  wait_for_holder(bytes);
   std::shared_lock<std::shared_mutex> guard(adopting);
   hf_transaction *transaction= nullptr;
   if (hf_adopt(database, slice(bytes), &transaction) != HF_OK &&

@@ -65,6 +65,9 @@ public:
   int rollback(THD *thd, bool all);
   int prepare(THD *thd, bool all);
   void kill();
+
+  /* Gives up the transaction: what is neither committed nor prepared is undone. */
+  void end();
   ~Connection();
 
   /* The number of its transaction; 0 if there is none. */
@@ -74,6 +77,10 @@ public:
   void begins_alone(hf_transaction *alone);
 
   hf_transaction *transaction= nullptr;
+
+  /* The table that was created last, and by which statement: it drops the table if it fails later. */
+  std::string created;
+  query_id_t created_by= 0;
 
   /* The actions of FOREIGN KEYs that are under way, one below the other. */
   std::vector<Action> chain;
@@ -89,10 +96,11 @@ public:
   std::string duplicate_child, duplicate_child_key;
 
 private:
+  void hold_xid(const std::string &xid);
+  void free_transaction();
   void register_with_server(THD *thd);
   void end_statement();
   void give_up_numbers(bool unlocks);
-  void end();
 
   std::vector<std::shared_ptr<Numbers>> locked_numbers;
   std::vector<std::shared_ptr<std::atomic<time_t>>> changed;
@@ -101,6 +109,7 @@ private:
   uint locked_tables= 0;
   bool in_statement= false;
   bool prepared= false;
+  std::string held_xid;         // of XA PREPARE; empty without
   hf_code ordered= HF_OK;
   bool was_ordered= false;
 };
