@@ -292,7 +292,8 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
   alter_table_operations all= info->handler_flags;
   if (makes_anew(info))
     return can_make_anew(info) ? HA_ALTER_INPLACE_COPY_LOCK : HA_ALTER_INPLACE_NOT_SUPPORTED;
-  if (all & ALTER_VIRTUAL_GCOL_EXPR)
+  // The server writes the file of a sequence otherwise: it has no version that is known here.
+  if (all & ALTER_VIRTUAL_GCOL_EXPR || is_sequence || altered->s->table_type == TABLE_TYPE_SEQUENCE)
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   uint used= info->create_info->used_fields;
   if (sets_auto_increment(info) && can_set_auto_increment(info->create_info->auto_increment_value))
@@ -381,9 +382,7 @@ bool ha_holdfast::prepare_references(TABLE *altered, const Alter_inplace_info *i
 bool ha_holdfast::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
   Altered *ctx= static_cast<Altered *>(info->handler_ctx);
-  if (ctx->anew)
-    return fill_anew(ctx);
-  return ctx->added && fill_indexes(ctx, altered);
+  return ctx->anew ? fill_anew(ctx) : ctx->added && fill_indexes(ctx, altered);
 }
 
 bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
@@ -470,7 +469,7 @@ hf_code add_others(const Altered *ctx, Definitions *definitions)
 hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *altered, alter_table_operations changes)
 {
   std::vector<hf_alter *> alters;
-  Definitions others;
+  std::unique_ptr<Definitions> others(changes & ALTER_COLUMN_NAME ? new Definitions : nullptr);
   for (; *tables; tables++)
   {
     const Altered *ctx= static_cast<const Altered *>(*tables);
@@ -478,13 +477,13 @@ hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *alt
     hf_code code= altered_definition(ctx, altered, changes, &definition);
     if (code == HF_OK)
       code= hf_alter_become(ctx->alter, ctx->indexes.data(), ctx->indexes.size(), slice(definition.bytes()));
-    if (code == HF_OK)
-      code= add_others(ctx, &others);
+    if (code == HF_OK && others)
+      code= add_others(ctx, others.get());
     if (code != HF_OK)
       return code;
     alters.push_back(ctx->alter);
   }
-  return hf_alter_commit(database, alters.data(), alters.size(), others.all(), others.count(),
+  return hf_alter_commit(database, alters.data(), alters.size(), others ? others->all() : nullptr, others ? others->count() : 0,
                          definition_wait_limit_ms(current_thd));
 }
 

@@ -10,6 +10,8 @@
 #include "plugin/errors.h"
 #include "handler/ha_holdfast.h"
 
+#include <algorithm>
+
 using namespace holdfast;
 
 int ha_holdfast::extra(enum ha_extra_function what)
@@ -36,11 +38,13 @@ int ha_holdfast::extra(enum ha_extra_function what)
   }
 }
 
-/* Whether the server does not look into the table while it fills it. */
+/* Whether the table can be filled unseen: for some unique keys the server looks into it meanwhile, and this engine for what rows refer to. */
 bool ha_holdfast::can_load() const
 {
-  return !table->s->long_unique_table && !table->s->period.unique_keys &&
-    table->s->table_type != TABLE_TYPE_SEQUENCE;
+  const References references= references_of(name);
+  auto is_own= [&](const Reference &reference) { return reference.parent == name; };
+  return !table->s->long_unique_table && !table->s->period.unique_keys && table->s->table_type != TABLE_TYPE_SEQUENCE &&
+    std::none_of(references.begin(), references.end(), is_own);
 }
 
 int ha_holdfast::begin_copy()

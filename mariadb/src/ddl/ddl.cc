@@ -12,6 +12,7 @@
 #include "handler/ha_holdfast.h"
 #include "plugin/others.h"
 #include "plugin/variables.h"
+#include "sql_show.h"
 
 #include <algorithm>
 #include <map>
@@ -114,7 +115,7 @@ int ha_holdfast::take_references(const std::string &table, const TABLE *form, co
   std::string child= name_in_engine(form->s->db, form->s->table_name);
   *out= references_in(info_arg->alter_info, form, child);
   // Another table that is made like one does not refer to what that refers to.
-  if (!is_in_passing(table))
+  if (!is_in_passing(table) || info_arg->tmp_table())
     out->erase(std::remove_if(out->begin(), out->end(), [](const Reference &r) { return !r.is_new; }), out->end());
   if (!out->empty() && info_arg->tmp_table())
   {
@@ -125,6 +126,16 @@ int ha_holdfast::take_references(const std::string &table, const TABLE *form, co
   if (!error && table == child && !info_arg->tmp_table())
     error= check_referring(thd, table, form);
   return error;
+}
+
+/* Says that the engine has a table, of which the server has no file: for itself it would say that a table cannot be made. */
+static void say_exists(THD *thd, const std::string &table)
+{
+  String text;
+  append_identifier(thd, &text, schema_of(table).c_str(), schema_of(table).size());
+  text.append('.');
+  append_identifier(thd, &text, table_of(table).c_str(), table_of(table).size());
+  my_error(ER_TABLE_EXISTS_ERROR, MYF(0), text.c_ptr_safe());
 }
 
 int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
@@ -152,9 +163,16 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
   if (int error= take_references(table, form, info_arg, &kept.references))
     return error;
   hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(), slice(kept.bytes()), temporary);
+  if (code == HF_TABLE_EXISTS)
+    say_exists(ha_thd(), table);
   if (code != HF_OK)
     return fail(code);
   know_references(table, kept.references);
+  if (Connection *creator= Connection::of(ha_thd()))
+  {
+    creator->created= table;
+    creator->created_by= ha_thd()->query_id;
+  }
   if (info_arg->auto_increment_value > 1)
   {
     hf_table *opened= nullptr;
@@ -197,6 +215,7 @@ static References with_new_name(References references, const std::string &from, 
     if (reference.child == from && !reference.name.compare(0, made.size(), made))
       reference.name= made_name(table_of(to), reference.name.substr(made.size()));
   }
+  std::sort(references.begin(), references.end(), [](const Reference &a, const Reference &b) { return a.name < b.name; });
   return references;
 }
 
@@ -224,7 +243,8 @@ static hf_code rename_with_references(const std::string &before, const std::stri
   {
     for (const Reference &reference : references_to(before))
     {
-      if (reference.child != from)
+      // Of a table that refers to itself, the copy does.
+      if (reference.child != from && !(is_in_passing(from) && reference.child == before))
         changed[reference.child]= with_new_name(references_of(reference.child), before, to);
     }
   }
@@ -238,9 +258,16 @@ static hf_code rename_with_references(const std::string &before, const std::stri
   hf_code code= hf_table_rename(database, slice(from), slice(to), definitions.all(), definitions.count());
   if (code != HF_OK)
     return code;
-  know_references(from, References());
+  if (!is_in_passing(to))
+    changed.emplace(to, References());
   for (auto &one : changed)
     know_references(one.first, std::move(one.second));
+  // Sessions may delete what the table refers to, but for its references. A table that an ALTER
+  // puts aside keeps them until the copy has a name.
+  if (is_in_passing(from) || !is_in_passing(to))
+    know_references(from, References());
+  if (is_in_passing(from) && !before.empty())
+    know_references(before, References());
   return HF_OK;
 }
 
@@ -262,6 +289,8 @@ int ha_holdfast::rename_table(const char *from, const char *to)
   // Of errors that it does not expect here, the server says no more than their numbers.
   if (code == HF_LOCK_TIMEOUT)
     my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+  if (code == HF_TABLE_EXISTS)
+    my_error(ER_TABLE_EXISTS_ERROR, MYF(0), to);
   return fail(code, HA_ERR_NO_SUCH_TABLE);
 }
 
@@ -300,10 +329,20 @@ int ha_holdfast::truncate()
 
 namespace holdfast {
 
+/* Whether the statement has created the table that it drops. */
+static bool has_created(THD *thd, const std::string &table)
+{
+  const Connection *connection= Connection::existing(thd);
+  return connection && connection->created_by == thd->query_id && connection->created == table;
+}
+
 /* Whether a table that goes would leave others without what they refer to. */
 static bool is_needed(THD *thd, const std::string &table)
 {
-  if (!thd || thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
+  // Without a statement the server drops what a crash kept it from dropping: the copy is about to
+  // take the name, or the statement had the checks off.
+  if (!thd || thd_sql_command(thd) == SQLCOM_END || thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) ||
+      has_created(thd, table))
     return false;
   bool with_schema= thd_sql_command(thd) == SQLCOM_DROP_DB;
   for (const Reference &reference : references_to(table))
@@ -322,14 +361,28 @@ static hf_code drop(const std::string &table)
   return code;
 }
 
+/* A CREATE ... SELECT that fails drops its table before the statement is rolled back, and would wait for itself. What
+   it has written goes with the table. */
+static void leave_new_table(THD *thd)
+{
+  Connection *connection= thd && thd_sql_command(thd) == SQLCOM_CREATE_TABLE ? Connection::existing(thd) : nullptr;
+  uint64_t changes= 0;
+  if (connection && connection->transaction &&
+      hf_transaction_info(connection->transaction, nullptr, &changes) == HF_OK && changes)
+    connection->rollback(thd, true);
+}
+
 int drop_table(handlerton *, const char *path)
 {
+  THD *thd= current_thd;
   std::string table= table_name(path);
   // One that is not there is none that others refer to.
-  if (is_needed(current_thd, table))
+  if (is_needed(thd, table))
     return look_for(table) == HF_TABLE_NOT_FOUND ? HA_ERR_NO_SUCH_TABLE : HA_ERR_ROW_IS_REFERENCED;
-  if (!wait_for_children(current_thd, table))
+  if (!wait_for_children(thd, table))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
+  if (!is_in_passing(table))
+    leave_new_table(thd);
   hf_code code= drop(table);
   switch (code) {
   case HF_TABLE_NOT_FOUND:

@@ -57,7 +57,8 @@ private:
 hf_code read_definition(const std::string &name, Definition *out);
 
 /* Definitions that change. While one of these exists, no other session changes any: what is read meanwhile does not grow old before it is
-   written, though a table may be analysed while another one changes what is kept with it. */
+   written, though a table may be analysed while another one changes what is kept with it. A session that keeps all others from a table by the
+   server's exclusive metadata lock changes the definition of that table without: it may wait in between, and sessions wait here for no kill. */
 class Definitions
 {
 public:

@@ -181,6 +181,8 @@ fn definitions(round: u32, n: u64) -> String {
          TRUNCATE defs.{t};
          INSERT INTO defs.{t} (a) VALUES ('x');
          CREATE TABLE defs.c{n} (id INT PRIMARY KEY, t INT, FOREIGN KEY (t) REFERENCES {t} (id) ON DELETE CASCADE) ENGINE=HOLDFAST;
+         ALTER TABLE defs.{t} COMMENT = 'a copy that another table refers to', ALGORITHM=COPY;
+         ALTER TABLE defs.c{n} COMMENT = 'a copy that refers to another table', ALGORITHM=COPY;
          RENAME TABLE defs.{t} TO defs.r{n};
          ALTER TABLE defs.r{n} CHANGE id number INT AUTO_INCREMENT, ALGORITHM=INSTANT;
          INSERT INTO defs.c{n} SELECT number, number FROM defs.r{n};

@@ -1,0 +1,14 @@
+-- CREATE ... SELECT: rows that refer to others of the new table.
+CREATE TABLE t (id INT PRIMARY KEY, up INT, FOREIGN KEY (up) REFERENCES t (id)) ENGINE=$ENGINE SELECT 1 id, NULL up UNION ALL SELECT 2, 1 UNION ALL SELECT 3, 3;
+SELECT * FROM t;
+DELETE FROM t WHERE id = 1;
+CHECK TABLE t;
+CREATE TABLE refused (id INT PRIMARY KEY, up INT, FOREIGN KEY (up) REFERENCES refused (id)) ENGINE=$ENGINE SELECT 1 id, NULL up UNION ALL SELECT 2, 5;
+SHOW TABLES;
+-- A temporary table that is made like one with a key has none, and a key's place is by its name.
+CREATE TABLE c (id INT PRIMARY KEY, t INT, u INT, FOREIGN KEY (t) REFERENCES t (id), CONSTRAINT named FOREIGN KEY (u) REFERENCES t (id)) ENGINE=$ENGINE;
+CREATE TEMPORARY TABLE like_c LIKE c;
+SHOW CREATE TABLE like_c\G
+INSERT INTO like_c VALUES (1, 7, 7);
+RENAME TABLE c TO z;
+SHOW CREATE TABLE z\G
