@@ -134,7 +134,7 @@ const PLANTS: [(&str, u64); 49] = [
     ("free-pages-kept-back", 1_000),
     ("gate-not-waited-for", 300),
     ("held-view-closed", 300),
-    ("id-before-its-page", 300),
+    ("id-before-its-page", 1_000),
     ("index-misses-a-change", 300),
     ("index-range-not-locked", 300),
     ("locking-read-of-an-old-version", 300),
