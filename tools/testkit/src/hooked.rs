@@ -1,4 +1,4 @@
-//! A disk in memory with something that happens at each read and write.
+//! A disk in memory with something that happens at each read, write and question for a length.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use holdfast_io::{DirLock, DirLockMode, Disk, File, MemoryDisk, OpenOptions};
 
 type OnRead = dyn Fn(&str, &mut [u8]) + Send + Sync;
 type OnWrite = dyn Fn(&str) + Send + Sync;
+type OnLen = dyn Fn(&str) + Send + Sync;
 
 /// Calls hooks beside a [`MemoryDisk`]. Clones are the same disk. A hook may use what lies on the
 /// disk: no lock is held while it runs.
@@ -16,6 +17,7 @@ pub struct HookedDisk {
     inner: MemoryDisk,
     on_read: Arc<Mutex<Arc<OnRead>>>,
     on_write: Arc<Mutex<Arc<OnWrite>>>,
+    on_len: Arc<Mutex<Arc<OnLen>>>,
 }
 
 struct HookedFile {
@@ -25,9 +27,14 @@ struct HookedFile {
 
 impl Default for HookedDisk {
     fn default() -> HookedDisk {
-        let (on_read, on_write): (Arc<OnRead>, Arc<OnWrite>) = (Arc::new(|_, _| ()), Arc::new(|_| ()));
-        let (on_read, on_write) = (Arc::new(Mutex::new(on_read)), Arc::new(Mutex::new(on_write)));
-        HookedDisk { inner: MemoryDisk::new(), on_read, on_write }
+        let on_read: Arc<OnRead> = Arc::new(|_, _| ());
+        let (on_write, on_len): (Arc<OnWrite>, Arc<OnLen>) = (Arc::new(|_| ()), Arc::new(|_| ()));
+        HookedDisk {
+            inner: MemoryDisk::new(),
+            on_read: Arc::new(Mutex::new(on_read)),
+            on_write: Arc::new(Mutex::new(on_write)),
+            on_len: Arc::new(Mutex::new(on_len)),
+        }
     }
 }
 
@@ -41,6 +48,11 @@ impl HookedDisk {
     /// From now on `hook` is called before each write, with the name of the file.
     pub fn on_write(&self, hook: impl Fn(&str) + Send + Sync + 'static) {
         *self.on_write.lock() = Arc::new(hook);
+    }
+
+    /// From now on `hook` is called before each question for the length of a file, with its name.
+    pub fn on_len(&self, hook: impl Fn(&str) + Send + Sync + 'static) {
+        *self.on_len.lock() = Arc::new(hook);
     }
 }
 
@@ -101,6 +113,8 @@ impl File for HookedFile {
     }
 
     fn len(&self) -> Result<u64> {
+        let hook = Arc::clone(&self.disk.on_len.lock());
+        hook(self.name());
         self.inner.len()
     }
 
