@@ -373,6 +373,11 @@ impl TableFile {
     pub(crate) fn give_up(&self, error: Error) -> Result<()> {
         let unwritten = self.space.as_ref().ok().filter(|space| space.space().has_failed_write());
         let Some(space) = unwritten.or(self.withheld.get()) else { return Err(error) };
+        self.remove_with_pages(space)
+    }
+
+    /// Removes the file for good, and then discards its pages: the log is kept for them until then.
+    fn remove_with_pages(&self, space: &SpaceFile) -> Result<()> {
         self.disk.remove(&self.name)?;
         self.disk.sync_dir()?;
         space.close(true)
@@ -384,9 +389,7 @@ impl TableFile {
             if self.lifetime == Lifetime::Lasting && write_mark(space).is_err() {
                 // Its pages are discarded if the file is gone for good. Else its header is written
                 // in the end, with what the log says.
-                self.disk.remove(&self.name)?;
-                self.disk.sync_dir()?;
-                return space.close(true);
+                return self.remove_with_pages(space);
             }
             space.close(true)?;
             let mut len = file.len()?;

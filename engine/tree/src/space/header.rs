@@ -131,15 +131,6 @@ impl SpaceHeader {
         self.marks[STATE] == FILLING
     }
 
-    /// Sets a mark in `page`, a header page, whose checksum is not right any more then.
-    ///
-    /// # Panics
-    /// If there is no such mark, or `page` is shorter than the header.
-    pub fn mark(page: &mut [u8], which: usize, value: u64) {
-        assert!(which < HEADER_MARKS);
-        put_u64(page, OFF_MARKS + 8 * which, value);
-    }
-
     /// Writes the header into `page`, behind the common page header.
     ///
     /// # Panics
