@@ -17,7 +17,13 @@ impl Cache {
     /// The cache folder of the workspace.
     #[must_use]
     pub fn of_the_project() -> Cache {
-        Cache { top: root().join(".cache/mariadb"), sanitizers: false }
+        Cache::at(&root().join(".cache/mariadb"))
+    }
+
+    /// A cache in another folder, which exists.
+    #[must_use]
+    pub fn at(top: &Path) -> Cache {
+        Cache { top: top.to_owned(), sanitizers: false }
     }
 
     /// For servers that load the engine of [`Profile::Sanitized`](crate::Profile::Sanitized).

@@ -208,13 +208,8 @@ mod tests {
         let farm = std::env::temp_dir().join(format!("holdfast-mtr-{}", std::process::id()));
         fs::create_dir_all(farm.join("mysql-test"))?;
         fs::write(farm.join("mysql-test/mariadb-test-run.pl"), script)?;
-        let cache = Cache::of_the_project();
-        fs::create_dir_all(cache.path("."))?;
-        let run = Run::of_suites(&farm, &["suite".into()], &[], None, false);
-        let results = Run { name: "mtr-of-a-test", ..run }.start(&cache);
+        let results = Run::of_suites(&farm, &["suite".into()], &[], None, false).start(&Cache::at(&farm));
         fs::remove_dir_all(farm)?;
-        fs::remove_dir_all(cache.path("mtr-of-a-test-failed"))?;
-        fs::remove_file(cache.path("mtr-of-a-test.log"))?;
         results
     }
 
