@@ -14,7 +14,7 @@ fuzz_target!(|data: (Vec<u8>, u16)| {
     let disk = Arc::new(MemoryDisk::new());
     let config = WalConfig { capacity_bytes: 4 << 20, buffer_bytes: 64 << 10, ..WalConfig::default() };
     let uuid = [7; 16];
-    let wal = Wal::create(disk.clone(), uuid, config.clone(), Metrics::new().into()).expect("a log");
+    let wal = Wal::create(disk.clone(), uuid, config.clone(), Metrics::new()).expect("a log");
     let mut end = wal.next_lsn();
     for n in 0..3u8 {
         end = wal.append(&[n; 40]).expect("append").1;
@@ -32,7 +32,7 @@ fuzz_target!(|data: (Vec<u8>, u16)| {
     if at + garbage.len() <= 64 << 10 {
         file.write_at(at as u64, &garbage).expect("write");
     }
-    match Wal::open(disk, uuid, config, Metrics::new().into()) {
+    match Wal::open(disk, uuid, config, Metrics::new()) {
         Err(error) => assert!(error.is_damage(), "{error}"),
         Ok((_wal, mut recovery)) => {
             for n in 0..3u8 {

@@ -10,6 +10,7 @@ pub mod bare;
 pub mod bench;
 pub mod fuzz;
 pub mod guide;
+pub mod lints;
 pub mod packages;
 pub mod release;
 pub mod run;

@@ -18,7 +18,7 @@
 
 #![forbid(unsafe_code)]
 
-mod answers;
+pub mod answers;
 mod args;
 mod baseline;
 mod bench;

@@ -1,11 +1,16 @@
 //! The adapters. Each engine is set up as its own documentation recommends for this use.
 
+#[cfg(feature = "peers")]
 mod fjall;
 mod holdfast;
 mod interface;
+#[cfg(feature = "peers")]
 mod lmdb;
+#[cfg(feature = "peers")]
 mod redb;
+#[cfg(feature = "peers")]
 mod rocksdb;
+#[cfg(feature = "peers")]
 mod sqlite;
 
 use std::path::Path;
@@ -19,10 +24,15 @@ pub fn open(name: &str, dir: &Path, memory: u64) -> anyhow::Result<Box<dyn Engin
     std::fs::create_dir_all(dir)?;
     Ok(match name {
         "holdfast" => Box::new(holdfast::open(dir, memory)?),
+        #[cfg(feature = "peers")]
         "lmdb" => Box::new(lmdb::open(dir, memory)?),
+        #[cfg(feature = "peers")]
         "redb" => Box::new(redb::open(dir, memory)?),
+        #[cfg(feature = "peers")]
         "fjall" => Box::new(fjall::open(dir, memory)?),
+        #[cfg(feature = "peers")]
         "rocksdb" => Box::new(rocksdb::open(dir, memory)?),
+        #[cfg(feature = "peers")]
         "sqlite" => Box::new(sqlite::open(dir, memory)?),
         _ => bail!("no adapter for `{name}`"),
     })
@@ -33,8 +43,11 @@ pub fn open_appends(name: &str, dir: &Path, memory: u64) -> anyhow::Result<Box<d
     std::fs::create_dir_all(dir)?;
     Ok(match name {
         "holdfast" => Box::new(holdfast::open(dir, memory)?),
+        #[cfg(feature = "peers")]
         "lmdb" => Box::new(lmdb::open(dir, memory)?),
+        #[cfg(feature = "peers")]
         "redb" => Box::new(redb::open(dir, memory)?),
+        #[cfg(feature = "peers")]
         "rocksdb" => Box::new(rocksdb::open(dir, memory)?),
         _ => bail!("`{name}` is not measured; there are holdfast, lmdb, redb, rocksdb"),
     })

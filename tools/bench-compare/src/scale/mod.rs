@@ -69,7 +69,7 @@ pub fn run(mut options: Options) -> anyhow::Result<()> {
     print!("{}", table::all(&measured, &options, table::width()));
     println!("\n{conditions}");
     match &verdicts {
-        Some(verdicts) => print!("\n{}", holdfast_lab::text::verdicts(verdicts)),
+        Some(verdicts) => print!("\n{}", holdfast_lab::answers::verdicts(verdicts)),
         None => println!("\n{}", verdicts::cannot_tell(machine.cores)),
     }
     if let Some(file) = &options.picture {
