@@ -7,7 +7,7 @@ use crate::run::{cargo, check, works};
 use crate::simulation;
 
 /// The programs outside the workspace, and what each is compiled with. The comparison is compiled
-/// without its peers, whose libraries a machine may lack; fuzz targets are linked by a C++ compiler.
+/// without its peers, whose libraries a machine may lack; the fuzz targets need a C++ compiler.
 const COMPARISON: &str = "--manifest-path tools/bench-compare/Cargo.toml --no-default-features";
 const FUZZ_TARGETS: &str = "--manifest-path fuzz/Cargo.toml";
 
