@@ -49,6 +49,13 @@ impl KeyRange {
         order_from(borrow(&self.from), key).is_le() && order_to(borrow(&self.to), key).is_ge()
     }
 
+    /// The smallest range that covers both.
+    pub(crate) fn joined(self, other: KeyRange) -> KeyRange {
+        let from = if order_from(borrow(&self.from), borrow(&other.from)).is_le() { self.from } else { other.from };
+        let to = if order_to(borrow(&self.to), borrow(&other.to)).is_ge() { self.to } else { other.to };
+        KeyRange { from, to }
+    }
+
     /// Whether it covers all of `other`. May say no where the answer is yes (an excluded bound
     /// beside an included).
     #[must_use]

@@ -312,18 +312,18 @@ impl RangeLocks {
         cost(&read) as isize - cost(&before) as isize
     }
 
-    /// A registered range becomes `range`, which covers it, and is going to be read. Does nothing
-    /// if it is gone. Returns by how much its cost changed, and whether an inserter waits for the
-    /// index.
-    pub fn widen(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> (isize, bool) {
+    /// A registered range becomes `range`, which covers it, and is going to be read. `None` if it
+    /// is gone, or joined with others. Returns by how much its cost changed, and whether an
+    /// inserter waits for the index.
+    pub fn widen(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> Option<(isize, bool)> {
         let mut indexes = self.by_index.shard(index).indexes.lock();
-        let Some(entry) = indexes.get_mut(&index) else { return (0, false) };
+        let entry = indexes.get_mut(&index)?;
         let change = cost(&range) as isize;
-        let Some(before) = entry.replace(owner, id, range, false) else { return (0, false) };
+        let before = entry.replace(owner, id, range, false)?;
         let is_crowded = !entry.waiting.is_empty();
         drop(indexes);
         fence(Ordering::SeqCst); // As in `register`.
-        (change - cost(&before) as isize, is_crowded)
+        Some((change - cost(&before) as isize, is_crowded))
     }
 
     /// Removes a registered range. Does nothing if it is gone. Returns the bytes freed.
@@ -346,18 +346,30 @@ impl RangeLocks {
         cost(&range)
     }
 
-    /// Replaces the ranges of `owner` in `index` by one over everything. Returns the bytes freed.
-    pub fn replace_by_everything(&self, owner: &Arc<Owner>, index: IndexId) -> usize {
+    /// Replaces the settled ranges of `owner` in `index` by one over all of them and what lies
+    /// between. Those that are being read stay as they are, so that they can be narrowed. Returns
+    /// the bytes freed.
+    pub fn join_settled(&self, owner: &Arc<Owner>, index: IndexId) -> usize {
         let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return 0 };
-        if entry.owners.get(&owner.serial()).is_none_or(|list| list.len() < 2) {
-            return 0;
-        }
         let list = entry.owners.remove(&owner.serial()).unwrap_or_default();
-        let freed: usize = list.iter().filter_map(|place| entry.take(place)).map(|range| cost(&range)).sum();
-        let kept = entry.enter(owner, self.next_id.fetch_add(1, Ordering::Relaxed), KeyRange::everything(), true);
-        shard.count.fetch_sub(list.len() - 1, Ordering::SeqCst);
+        let (mut joined, mut count, mut freed) = (None::<KeyRange>, 0, 0);
+        for Place { id, from } in list {
+            let Some((range, lock)) = entry.locks.remove(&from, id) else { continue };
+            if lock.settled {
+                (count, freed) = (count + 1, freed + cost(&range));
+                joined = Some(match joined {
+                    Some(other) => other.joined(range),
+                    None => range,
+                });
+            } else {
+                entry.enter(owner, id, range, false);
+            }
+        }
+        let Some(joined) = joined else { return 0 };
+        let kept = entry.enter(owner, self.next_id.fetch_add(1, Ordering::Relaxed), joined, true);
+        shard.count.fetch_sub(count - 1, Ordering::SeqCst);
         freed - kept
     }
 
@@ -455,7 +467,7 @@ mod tests {
         let read = KeyRange::new(Unbounded, Included(b"d"));
         let mut paid = cost as isize + locks.settle(&reader, T, id, Some(read));
         assert!(locks.covered(&writer, T, b"d") && !locks.covered(&writer, T, b"e"));
-        paid += locks.widen(&reader, T, id, KeyRange::everything()).0;
+        paid += locks.widen(&reader, T, id, KeyRange::everything()).unwrap().0;
         assert!(locks.covered(&writer, T, b"e"));
         assert!(locks.register(&reader, T, KeyRange::point(b"e")).is_some(), "it may shrink again");
         assert!(locks.give_up(&reader, T, id) > 0 && locks.give_up(&reader, T, id) == 0);

@@ -57,8 +57,8 @@ impl LockManager {
         }
         drop(held);
         if self.memory() > self.budget {
-            // One range over everything instead of many.
-            let freed = self.ranges.replace_by_everything(owner, index);
+            // One range over all that was read instead of many.
+            let freed = self.ranges.join_settled(owner, index);
             self.account(-(freed as isize));
         }
         if is_crowded && self.is_ordered() {
@@ -95,13 +95,15 @@ impl LockManager {
     }
 
     /// The reader of a range goes on behind what it had read: `range` is all of it. To be called
-    /// before it reads.
-    pub(crate) fn widen_range(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) {
-        let (change, is_crowded) = self.ranges.widen(owner, index, id, range);
+    /// before it reads. False if the range is not there by itself any more: it is a part of a
+    /// settled one, or the owner has ended.
+    pub(crate) fn widen_range(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> bool {
+        let Some((change, is_crowded)) = self.ranges.widen(owner, index, id, range) else { return false };
         self.account(change);
         if is_crowded && self.is_ordered() {
             self.ranges.look_again(index);
         }
+        true
     }
 
     /// A range is not going to be read, or not now.

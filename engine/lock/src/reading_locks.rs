@@ -55,9 +55,9 @@ impl LockManager {
     /// be called before the cursor reads; what it has read ahead is out of date.
     pub fn resume_reading(&self, owner: &Arc<Owner>, reading: &Arc<Reading>) {
         let mut reach = reading.reach.lock();
-        match reach.id {
-            Some(id) => self.widen_range(owner, reading.index, id, reading.whole.clone()),
-            None => reach.id = self.lock_range(owner, reading.index, reading.whole.clone()),
+        let (index, whole) = (reading.index, &reading.whole);
+        if !reach.id.is_some_and(|id| self.widen_range(owner, index, id, whole.clone())) {
+            reach.id = self.lock_range(owner, index, whole.clone());
         }
         reading.set_narrow(false);
         if reach.id.is_some() {
@@ -176,6 +176,37 @@ mod tests {
         manager.release_all(&reader);
         manager.resume_reading(&reader, &reading);
         assert!(!manager.range_blocked(&other, T, b"d"));
+        assert_eq!((manager.memory(), manager.locks().len()), (0, 0));
+    }
+
+    /// Over the budget, the range of a cursor that was still reading became one over everything,
+    /// for good: the transaction that its owner waited for could not insert ahead of it.
+    #[test]
+    fn what_lies_ahead_is_open_where_memory_is_short() {
+        let manager = LockManager::new(0, Metrics::new());
+        let [reader, holder, other] = [1, 2, 3].map(Owner::new);
+        let lock_point = |key: &[u8]| {
+            let point = manager.begin_reading(&reader, T, KeyRange::point(key), false, LONG).unwrap().unwrap();
+            manager.end_reading(&reader, &point, true);
+        };
+        lock_point(b"f");
+        lock_point(b"h");
+        let reading = read(&manager, &reader, false);
+        reading.reach(Some(b"c"));
+        let blocked = |key: &[u8]| manager.range_blocked(&other, T, key);
+        while_waiting(&manager, &reader, &holder, || {
+            assert!(!blocked(b"d") && !blocked(b"i"));
+            assert!([b"a", b"c", b"f", b"g", b"h"].iter().all(|key| blocked(*key)));
+        });
+        // What was reached becomes a part of what was read; the cursor goes on all the same.
+        lock_point(b"l");
+        lock_point(b"n");
+        assert!(blocked(b"d") && !blocked(b"m"));
+        manager.resume_reading(&reader, &reading);
+        assert!(blocked(b"m") && blocked(b"z"));
+        manager.end_reading(&reader, &reading, false);
+        assert!(blocked(b"m") && !blocked(b"z"));
+        manager.release_all(&reader);
         assert_eq!((manager.memory(), manager.locks().len()), (0, 0));
     }
 }
