@@ -9,6 +9,7 @@ use crate::manager::LockManager;
 use crate::mode::LockMode;
 use crate::owner::Owner;
 use crate::queue::Verdict;
+use crate::table::TableState;
 
 impl LockManager {
     /// Begins to lock rows of `index` as one, from `key` on, which `owner` has locked. `None` if
@@ -30,7 +31,7 @@ impl LockManager {
         let rows = self.shard(&row).lock();
         let busy = rows.get(&row).is_some_and(|queue| matches!(queue.verdict(owner, mode), Verdict::Busy { .. }));
         drop(rows);
-        if busy || self.has_table_locks() {
+        if busy || matches!(self.table_state(owner, index, mode.of_rows()), TableState::Busy) {
             self.uncover_row(index, id);
             return false;
         }
@@ -69,5 +70,20 @@ mod tests {
         }
         manager.release_all(&reader);
         assert!(!manager.blocked(&other, T, b"b"));
+    }
+
+    /// One on any table once kept all cursors from locking rows as one.
+    #[test]
+    fn a_table_lock_is_in_the_way_on_its_own_table_only() {
+        let [t, u] = [1, 2].map(IndexId);
+        let manager = LockManager::new(1 << 20, Metrics::new());
+        let [scanner, other] = [1, 2].map(Owner::new);
+        assert!(manager.lock_table(&other, u, Exclusive));
+        manager.lock_row(&scanner, t, b"a", Exclusive, LockWait::NoWait, None).unwrap();
+        let cover = manager.begin_cover(&scanner, t, Exclusive, b"a").unwrap();
+        assert!(manager.cover_row(&scanner, t, cover, b"b"));
+        assert!(manager.lock_table(&other, t, Shared), "it leaves out what is locked");
+        assert!(!manager.cover_row(&scanner, t, cover, b"c"));
+        assert!(manager.blocked(&other, t, b"b") && !manager.blocked_for(&other, t, b"c", Shared));
     }
 }

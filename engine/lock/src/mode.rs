@@ -80,6 +80,11 @@ impl Mode {
         }
     }
 
+    /// The mode of a lock on rows that is held in this one.
+    pub fn of_rows(self) -> LockMode {
+        if self == Mode::Exclusive { LockMode::Exclusive } else { LockMode::Shared }
+    }
+
     /// Whether it says that its owner wants a row of the table.
     pub fn is_intent(self) -> bool {
         matches!(self, Mode::IntentShared | Mode::IntentExclusive)

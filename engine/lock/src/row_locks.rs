@@ -302,8 +302,7 @@ impl LockManager {
     #[must_use]
     pub fn row_mode(&self, owner: &Owner, index: IndexId, key: &[u8]) -> Option<LockMode> {
         let row = self.row(index, key);
-        let mode = self.shard(&row).lock().get(&row).and_then(|queue| queue.mode_of(owner))?;
-        Some(if mode == Mode::Exclusive { LockMode::Exclusive } else { LockMode::Shared })
+        self.shard(&row).lock().get(&row).and_then(|queue| queue.mode_of(owner)).map(Mode::of_rows)
     }
 
     /// Gives up early what a request has added to the lock on a row (READ COMMITTED: the row did
