@@ -71,3 +71,22 @@ fn or_to_the_savepoint_once_more() {
     db.purge();
     db.verify_clean();
 }
+
+/// What was undone around the error was counted neither then nor by the next attempt.
+#[test]
+fn its_rows_are_counted_as_they_are() {
+    let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let db = Db::create(Arc::new(disk.clone()), Setup { frames: 48, ..Setup::default() }).unwrap();
+    db.commit(|txn| (0..ROWS).for_each(|n| txn.insert(&db.rows, &key(n), &[b'x'; 400]).unwrap()));
+    let mut txn = db.begin();
+    txn.insert(&db.other, b"kept", b"1").unwrap();
+    let start = txn.savepoint();
+    (0..ROWS).for_each(|n| assert!(txn.delete(&db.rows, &key(n), None).unwrap()));
+    disk.schedule(Fault::nth(FaultOp::Read, 10));
+    assert!(txn.rollback_to(start).is_err());
+    disk.clear();
+    txn.rollback_to(start).unwrap();
+    txn.commit(FlushAtCommit::Sync).unwrap();
+    assert_eq!(scan(&mut db.snapshot(), &db.rows).len() as u64, u64::from(ROWS));
+    assert_eq!((db.rows.rows(), db.other.rows()), (u64::from(ROWS), 1));
+}

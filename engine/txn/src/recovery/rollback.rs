@@ -51,10 +51,8 @@ impl TxnSystem {
     /// Undoes the records of `log`, which is not prepared, beyond the first `keep`. `goes_on`: the
     /// transaction, if it is not over. After an error everything is undone that could be.
     pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, mut goes_on: Option<GoesOn<'_>>) -> Result<()> {
-        self.undo_records(log, keep, goes_on.as_mut()).map_err(|error| {
-            let owner = goes_on.map(|txn| txn.owner);
-            self.undo_around(log, keep, owner).err().unwrap_or(error)
-        })
+        let undone = self.undo_records(log, keep, goes_on.as_mut());
+        undone.map_err(|error| self.undo_around(log, keep, goes_on).err().unwrap_or(error))
     }
 
     fn undo_records(&self, log: &mut UndoLog, keep: u64, mut goes_on: Option<&mut GoesOn<'_>>) -> Result<()> {
@@ -75,12 +73,7 @@ impl TxnSystem {
     ) -> Result<bool> {
         let Some(roll) = log.last_record(&self.undo, acc, bytes)? else { return Ok(false) };
         let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-        let change = self.undo_change(log, roll, &record, goes_on.as_ref().map(|txn| txn.owner), acc)?;
-        if let Some(txn) = goes_on
-            && change != 0
-        {
-            add_delta(txn.deltas, record.index, change);
-        }
+        self.undo_and_count(log, roll, &record, goes_on, acc)?;
         let emptied = log.pop();
         if emptied || record.new_chain.is_some() {
             log.cut(&self.undo, acc)?;
@@ -97,19 +90,37 @@ impl TxnSystem {
 
     /// Undoes all changes beyond the first `keep` that can be undone, and keeps their records: so
     /// what stands in the way of one does not lock the rows of other tables.
-    fn undo_around(&self, log: &UndoLog, keep: u64, keeper: Option<&Arc<Owner>>) -> Result<()> {
+    fn undo_around(&self, log: &UndoLog, keep: u64, mut goes_on: Option<GoesOn<'_>>) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
         for n in (keep..log.records()).rev() {
             let undone = log.record(n, &self.undo, &acc, &mut bytes).and_then(|roll| {
                 let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-                self.undo_change(log, roll, &record, keeper, &acc)
+                self.undo_and_count(log, roll, &record, goes_on.as_mut(), &acc)
             });
             if undone.is_err() {
                 // What stands in the way is said already; but nothing more is changed once the
                 // database has stopped.
                 self.store.wal().check_poisoned()?;
             }
+        }
+        Ok(())
+    }
+
+    /// Undoes the change of `record`; counts it, once, in a transaction that goes on.
+    fn undo_and_count(
+        &self,
+        log: &UndoLog,
+        roll: RollPtr,
+        record: &UndoRecord<'_>,
+        goes_on: Option<&mut GoesOn<'_>>,
+        acc: &Access<'_>,
+    ) -> Result<()> {
+        let change = self.undo_change(log, roll, record, goes_on.as_ref().map(|txn| txn.owner), acc)?;
+        if let Some(txn) = goes_on
+            && change != 0
+        {
+            add_delta(txn.deltas, record.index, change);
         }
         Ok(())
     }
