@@ -1,6 +1,6 @@
 //! A crash leaves a large transaction, which is rolled back in the background. Sessions change the
 //! definitions of tables that it has not changed meanwhile: each of them got a lock wait timeout
-//! until the rollback was over.
+//! until the rollback was over. An open that had temporary tables to drop waited for it, too.
 
 mod common;
 
@@ -22,8 +22,8 @@ fn settings(disk: &HookedDisk) -> Builder {
 }
 
 /// What a crash leaves of a database with two tables, of which a transaction has changed one: more
-/// than the cache holds.
-fn crashed() -> HookedDisk {
+/// than the cache holds. A third table is `temporary`, if that is wanted.
+fn crashed(temporary: bool) -> HookedDisk {
     let (disk, left) = (HookedDisk::default(), HookedDisk::default());
     let db = RawDatabase::new(settings(&disk).create("test").unwrap());
     for name in ["changed", "other"] {
@@ -31,6 +31,9 @@ fn crashed() -> HookedDisk {
         let (mut txn, table) = (begin(&db), db.open_table(name).unwrap());
         txn.insert(&table, 0, b"first", b"row").unwrap();
         txn.commit(FlushAtCommit::Sync).unwrap();
+    }
+    if temporary {
+        db.create_table("temporary", &[], b"", Lifetime::Temporary).unwrap();
     }
     let (mut txn, table) = (begin(&db), db.open_table("changed").unwrap());
     for i in 0..10_000u32 {
@@ -67,7 +70,7 @@ fn hold_rollback(disk: &HookedDisk) -> (Receiver<()>, Sender<()>) {
 
 #[test]
 fn definitions_of_other_tables_change_meanwhile() {
-    let disk = crashed();
+    let disk = crashed(false);
     let (reads, done) = hold_rollback(&disk);
     let db = RawDatabase::new(settings(&disk).open("test").unwrap());
     reads.recv().unwrap();
@@ -82,6 +85,19 @@ fn definitions_of_other_tables_change_meanwhile() {
     drop(load);
     db.truncate_table("other", short).unwrap();
     db.drop_table("other", short).unwrap();
+    done.send(()).unwrap();
+    db.drop_table("changed", common::WAIT).unwrap();
+    common::assert_sound(db.database());
+}
+
+#[test]
+fn an_open_drops_temporary_tables_meanwhile() {
+    let disk = crashed(true);
+    let (reads, done) = hold_rollback(&disk);
+    let db = RawDatabase::new(settings(&disk).open("test").unwrap());
+    reads.recv_timeout(Duration::from_secs(60)).expect("the background rolls the transaction back");
+    let tables = db.database().list_tables();
+    assert!(tables.iter().all(|table| table.name != "temporary"), "{tables:?}");
     done.send(()).unwrap();
     db.drop_table("changed", common::WAIT).unwrap();
     common::assert_sound(db.database());

@@ -15,7 +15,7 @@ use crate::cover::Covers;
 use crate::info::{DeadlockReport, FindSession, Serial};
 use crate::mode::{LockWait, Mode};
 use crate::observer::{WaitInterest, WaitObserver};
-use crate::owner::{Outcome, Owner};
+use crate::owner::{Held, Outcome, Owner};
 use crate::queue::Queue;
 use crate::range::RangeLocks;
 use crate::rows::{Row, Rows};
@@ -172,6 +172,19 @@ impl LockManager {
     /// must have been published in the commit map before.
     pub fn release_all(&self, owner: &Owner) {
         let held = owner.held.lock().close();
+        self.release(owner, held);
+    }
+
+    /// Releases everything that `owner` holds, whose rollback has failed: what is not undone is
+    /// locked by its id in the rows. Waiters look at the rows again. `blocked`: why the rollback is
+    /// not tried again for now. Until [`Owner::unblock`], a request that meets the id gets this
+    /// error instead of a wait.
+    pub fn give_up_locks(&self, owner: &Owner, blocked: Option<Error>) {
+        let held = owner.held.lock().give_up(blocked);
+        self.release(owner, held);
+    }
+
+    fn release(&self, owner: &Owner, held: Held) {
         for index in held.covers {
             self.covers.release(owner.serial(), index);
         }

@@ -73,6 +73,8 @@ const JUST_ENTERED: usize = 8;
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     pub closed: bool,
+    /// Why the rollback of the transaction cannot go on: no request waits for its end.
+    pub blocked: Option<Error>,
     pub rows: Vec<(IndexId, Arc<[u8]>)>,
     /// How many of `rows` there were when they could not become a table lock at once: there is no
     /// use in asking again for each row.
@@ -86,6 +88,11 @@ impl Held {
     /// From now on nothing is added; gives what there was.
     pub fn close(&mut self) -> Held {
         std::mem::replace(self, Held { closed: true, ..Held::default() })
+    }
+
+    /// Gives what there was. `blocked`: see the field.
+    pub fn give_up(&mut self, blocked: Option<Error>) -> Held {
+        std::mem::replace(self, Held { closed: self.closed, blocked, ..Held::default() })
     }
 }
 
@@ -295,6 +302,16 @@ impl Owner {
     pub fn holds_locks(&self) -> bool {
         let held = self.held.lock();
         !(held.rows.is_empty() && held.tables.is_empty() && held.ranges.is_empty() && held.covers.is_empty())
+    }
+
+    /// Why no request waits for its end: see [`crate::LockManager::give_up_locks`].
+    pub(crate) fn blocked(&self) -> Option<Error> {
+        self.held.lock().blocked.clone()
+    }
+
+    /// The rollback of its transaction is going to be tried again: requests wait for its end.
+    pub fn unblock(&self) {
+        self.held.lock().blocked = None;
     }
 
     /// Number of row locks held explicitly.

@@ -159,7 +159,7 @@ impl LockManager {
             if wait.limit().is_none() {
                 return Err(Error::WouldBlock); // A request that does not wait leaves no trace.
             }
-            self.enter_implicit(&mut rows, owner, implicit.owner, &row);
+            self.enter_implicit(&mut rows, owner, implicit.owner, &row)?;
         }
         if !self.enter_covered(&mut rows, owner, &row, mode, wait) {
             return Err(Error::WouldBlock);
@@ -204,11 +204,16 @@ impl LockManager {
     /// lock that `owner` was granted on the key came too late - the row was written before, or the
     /// writer would have seen it - and is released, whatever lock `holder` has on the key already:
     /// an owner that kept it would never wait, and never be found in a deadlock.
-    fn enter_implicit(&self, rows: &mut Rows, owner: &Arc<Owner>, holder: &Arc<Owner>, row: &Row<'_>) {
+    ///
+    /// # Errors
+    /// Why the rollback of `holder` is blocked, if it is.
+    fn enter_implicit(&self, rows: &mut Rows, owner: &Arc<Owner>, holder: &Arc<Owner>, row: &Row<'_>) -> Result<()> {
         self.give_back(rows, owner, row);
         self.grant_row(rows, holder, row, Mode::Exclusive);
-        // If `holder` has just ended, what `owner` gave back may be another one's turn.
+        // If `holder` has just ended, or is blocked, what `owner` gave back may be another one's
+        // turn.
         rows.change(row, |lock| self.regrant_row(lock));
+        holder.blocked().map_or(Ok(()), Err)
     }
 
     /// Enters the locks that others have by covers, where they keep `owner` from its lock. False if
@@ -231,7 +236,7 @@ impl LockManager {
 
     fn grant_row(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) {
         let mut held = owner.held.lock();
-        if held.closed {
+        if held.closed || held.blocked.is_some() {
             return;
         }
         let lock = rows.enter(row);

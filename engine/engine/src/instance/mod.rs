@@ -132,12 +132,12 @@ impl Instance {
         Arc::clone(&self.schema.mine().read())
     }
 
-    /// For an open: rolls back the transactions that a crash has left, which may have locked
-    /// records of the catalog. False if one has still.
+    /// For an open: rolls back the transactions that a crash has left and that have changed records
+    /// of the catalog. False if one has still.
     pub fn has_free_catalog(&self) -> bool {
         let catalog = [self.catalog.index.id()];
-        // What cannot be rolled back in other tables does not matter.
-        let _ = self.txns.roll_back_losers();
+        // What is blocked keeps no session waiting.
+        let _ = self.txns.roll_back_losers_of(&catalog);
         !self.txns.loser_has_changed(&catalog).unwrap_or(true)
     }
 

@@ -8,8 +8,12 @@
 //! neither purge nor definitions of tables. It is tried again when an index is dropped, since
 //! rollback passes over what is dropped, and by the next open.
 //!
+//! No session waits for the end of a blocked loser: one that comes to a row of it, or that waits
+//! there already, gets the error that blocks it. Rows that are undone are free at once, for those
+//! that have waited for them, too.
+//!
 //! A loser that another error stands in the way of (a failed read, a full disk) goes on waiting. It
-//! is tried again by the background thread, and its rows stay locked meanwhile.
+//! is tried again by the background thread, and rows that are not undone stay locked meanwhile.
 //!
 //! A rollback may take as long as the transaction did. A change of a definition waits for those
 //! that have changed the table: a thread that takes a loser in hand reads first which indexes its
@@ -40,6 +44,16 @@ pub(crate) struct Loser {
 /// damage stays, and a table that is unusable is so until the database is closed.
 pub(crate) fn blocks(error: &Error) -> bool {
     error.is_damage() || matches!(error, Error::Incompatible(_))
+}
+
+/// What a session gets that comes to a row of a loser which `error` blocks.
+pub(crate) fn for_waiters(error: &Error) -> Error {
+    let why = "for which a transaction that has changed the row cannot be rolled back";
+    match error {
+        Error::DamagedPage { page, what } => Error::damaged_page(*page, format!("{what}, {why}")),
+        Error::DamagedFile { file, what } => Error::damaged_file(file, format!("{what}, {why}")),
+        other => other.clone(),
+    }
 }
 
 /// A loser that a thread rolls back.
@@ -99,6 +113,7 @@ impl Losers {
     pub fn unblock(&self) -> bool {
         let mut lists = self.lists.lock();
         let blocked = std::mem::take(&mut lists.blocked);
+        blocked.iter().for_each(|loser| loser.owner.unblock());
         let any = !blocked.is_empty();
         lists.waiting.extend(blocked);
         any

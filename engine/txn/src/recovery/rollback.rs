@@ -29,7 +29,7 @@ use holdfast_wal::SpaceClass;
 use crate::entry::index::IndexKind;
 use crate::entry::row::VersionHeader;
 use crate::entry::values;
-use crate::recovery::losers::{Loser, blocks};
+use crate::recovery::losers::{Loser, blocks, for_waiters};
 use crate::savepoint::{GoesOn, add_delta};
 use crate::system::TxnSystem;
 use crate::undo::{UndoLog, UndoRecord};
@@ -211,13 +211,16 @@ impl TxnSystem {
     }
 
     /// As [`TxnSystem::roll_back_losers`], of those losers that have changed an entry of one of
-    /// `indexes`. Costs a read of the undo logs.
+    /// `indexes`, or of which not all is known. Costs a read of the undo logs.
     ///
     /// # Errors
     /// As [`TxnSystem::roll_back_losers`].
     pub fn roll_back_losers_of(&self, indexes: &[IndexId]) -> Result<usize> {
-        let has_changed = |loser: &Loser| self.has_changed(&loser.log, |index| indexes.contains(&index));
-        self.roll_back_each(|| self.losers.take_one(&has_changed))
+        let may_have_changed = |loser: &Loser| {
+            let is_known = loser.log.check_whole(&self.undo).is_ok();
+            Ok(!is_known || self.has_changed(&loser.log, |index| indexes.contains(&index))?)
+        };
+        self.roll_back_each(|| self.losers.take_one(&may_have_changed))
     }
 
     fn roll_back_each(&self, mut take: impl FnMut() -> Result<Option<Loser>>) -> Result<usize> {
@@ -228,7 +231,7 @@ impl TxnSystem {
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
-            let txn = loser.log.txn();
+            let (txn, was_tried) = (loser.log.txn(), loser.tried);
             // A session that changes another table does not wait for this one.
             if let Ok(changed) = self.changed_by(&loser.log, &mut Vec::new()) {
                 self.losers.know(txn, changed);
@@ -238,7 +241,15 @@ impl TxnSystem {
                     self.losers.ended(txn);
                     ended += 1;
                 }
-                Err(unfinished) => failed.push(*unfinished),
+                Err(unfinished) => {
+                    let (loser, error) = &*unfinished;
+                    if blocks(error) {
+                        self.locks.give_up_locks(&loser.owner, Some(for_waiters(error)));
+                    } else if loser.tried && !was_tried {
+                        self.locks.give_up_locks(&loser.owner, None);
+                    }
+                    failed.push(*unfinished);
+                }
             }
         };
         let any = holdfast_base::planted!("losers-stop-purge");
@@ -264,6 +275,9 @@ impl TxnSystem {
     /// its log says.
     pub(crate) fn abandon_rollback(&self, owner: Arc<Owner>, log: UndoLog, xid: Option<Vec<u8>>) {
         let tried = !log.is_prepared();
+        if tried {
+            self.locks.give_up_locks(&owner, None);
+        }
         self.losers.add(Loser { owner, log, xid, tried });
         self.purger.background.wake();
     }

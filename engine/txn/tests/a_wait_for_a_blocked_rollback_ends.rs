@@ -1,0 +1,116 @@
+//! Sessions wait for rows of an unfinished transaction while an error stops its rollback. They
+//! waited for their whole lock wait limit: for a row that damage keeps from being undone, although
+//! the end of the transaction was not in sight, and for a row that had been undone.
+#![cfg(not(shuttle))]
+
+mod common;
+#[path = "common/session.rs"]
+mod session;
+
+use std::sync::Arc;
+
+use common::*;
+use holdfast_base::page::{PageHeader, PageType};
+use holdfast_base::{Error, PageId, Result};
+use holdfast_io::{FileKind, MemoryDisk, OpenOptions};
+use holdfast_testkit::{Fault, FaultDisk, FaultOp};
+use holdfast_txn::{LockMode, LockWait, TableIndex, TxnOptions};
+use session::{Pending, Session};
+
+const ROWS: u64 = 600;
+
+fn key(n: u64) -> Vec<u8> {
+    format!("row{n:04}").into_bytes()
+}
+
+fn fill(db: &Db) {
+    db.commit(|txn| {
+        (0..ROWS).for_each(|n| txn.insert(&db.rows, &key(n), &[b'x'; 400]).unwrap());
+        txn.insert(&db.other, b"one", b"old").unwrap();
+    });
+}
+
+/// Begins a transaction that changes the row of the other table, and then all rows.
+fn change_all(db: &Db) -> holdfast_txn::Txn {
+    let mut txn = db.begin();
+    assert!(txn.update(&db.other, b"one", b"never", None).unwrap());
+    (0..ROWS).for_each(|n| assert!(txn.update(&db.rows, &key(n), b"never", None).unwrap()));
+    txn
+}
+
+/// What a crash and damage leave of such a transaction: a page in the middle of its undo log cannot
+/// be read.
+fn damaged() -> Db {
+    let db = Db::new();
+    fill(&db);
+    std::mem::forget(change_all(&db));
+    let (disk, setup) = db.close();
+    let _ = disk.remove("doublewrite");
+    let undo = disk.open("undo.hf", OpenOptions::new(FileKind::Data)).unwrap();
+    let is_extension = |page: &u64| {
+        let mut bytes = [0; 80];
+        undo.read_at(page * 4096, &mut bytes).unwrap();
+        let header = PageHeader::decode(&bytes[..64]);
+        header.is_some_and(|header| header.page_type == PageType::Undo && bytes[76] == 2)
+    };
+    let extensions: Vec<u64> = (2..undo.len().unwrap() / 4096).filter(is_extension).collect();
+    undo.write_at(extensions[extensions.len() / 2] * 4096 + 1_000, &[0xa5; 8]).unwrap();
+    Db::open(disk, setup).unwrap()
+}
+
+fn is_of_undo<T>(result: Result<T>) -> bool {
+    is(
+        result,
+        |error| matches!(error, Error::DamagedPage { page: PageId { space: UNDO, .. }, what } if what.contains("rolled back")),
+    )
+}
+
+/// The update of an entry, which waits for a lock.
+fn waiting(session: &Session, index: &Arc<TableIndex>, key: Vec<u8>) -> Pending<bool> {
+    let index = Arc::clone(index);
+    session.run(move |txn| txn.update(&index, &key, b"new", None)).blocked()
+}
+
+#[test]
+fn with_the_damage_that_blocks_it() {
+    let db = damaged();
+    let [unknown, undone, other] = [(); 3].map(|()| Session::new(&db, TxnOptions::default()));
+    let of_unknown = waiting(&unknown, &db.rows, key(ROWS / 3));
+    let of_undone = waiting(&undone, &db.rows, key(ROWS - 1));
+    let of_other = waiting(&other, &db.other, b"one".to_vec());
+    assert_eq!(db.sys.roll_back_losers().unwrap(), 0);
+    assert!(is_of_undo(of_unknown.result()));
+    assert!(of_undone.result().unwrap() && of_other.result().unwrap());
+    for session in [unknown, undone, other] {
+        session.commit().unwrap();
+    }
+    // A session that comes later does not wait, either.
+    let mut txn = db.begin();
+    assert!(is_of_undo(txn.update(&db.rows, &key(ROWS / 3), b"new", None)));
+    assert!(is_of_undo(txn.get_locked(&db.rows, &key(ROWS / 3), LockMode::Shared, None, &mut Vec::new())));
+    assert!(is_of_undo(txn.upsert(&db.rows, &key(ROWS / 3 + 1), b"new", None)));
+    let at_once = txn.get_locked(&db.rows, &key(ROWS / 3), LockMode::Shared, Some(LockWait::NoWait), &mut Vec::new());
+    assert!(is(at_once, |error| matches!(error, Error::WouldBlock)));
+    assert!(txn.update(&db.rows, &key(ROWS - 1), b"newer", None).unwrap());
+    txn.rollback().unwrap();
+    assert!(db.sys.locks().locks().is_empty());
+}
+
+#[test]
+fn when_the_row_is_undone() {
+    let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let db = Db::create(Arc::new(disk.clone()), Setup { frames: 48, ..Setup::default() }).unwrap();
+    fill(&db);
+    let mut txn = change_all(&db);
+    let session = Session::new(&db, TxnOptions::default());
+    let of_other = waiting(&session, &db.other, b"one".to_vec());
+    disk.schedule(Fault::nth(FaultOp::Read, 10));
+    assert!(txn.rollback().is_err());
+    disk.clear();
+    assert!(of_other.result().unwrap());
+    session.commit().unwrap();
+    assert_eq!(db.sys.roll_back_losers().unwrap(), 1);
+    assert_eq!(get(&mut db.snapshot(), &db.other, "one").as_deref(), Some("new"));
+    db.purge();
+    db.verify_clean();
+}
