@@ -1,5 +1,8 @@
 //! Numbers that a table counts up and never gives out twice: in memory, with a high-water mark
 //! ahead of them in the file.
+//!
+//! Invariant *a number that is known is covered*: the next number in memory is never above the mark
+//! in the file. A session that finds the next number above its own need not raise it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +24,7 @@ const MARK_AHEAD: u64 = 1000;
 /// Numbers that a table counts up: the next one of each, and from where on the file does not know.
 pub(super) struct Marks {
     store: Arc<TableStore>,
+    /// Changed by the holder of the mutex.
     next: [AtomicU64; MARKS],
     saved: Mutex<[u64; MARKS]>,
 }
@@ -43,35 +47,40 @@ impl Marks {
 
     /// Takes `count` numbers; the first of them, or `None` if there are not so many left.
     pub fn take(&self, instance: &Instance, which: usize, count: u64) -> Result<Option<u64>> {
-        let counted = |next: u64| next.checked_add(count);
-        let Ok(first) = self.next[which].fetch_update(Ordering::AcqRel, Ordering::Acquire, counted) else {
-            return Ok(None);
-        };
-        self.cover(instance, which, first + count, MARK_AHEAD)?;
+        let mut saved = self.saved.lock();
+        let first = self.next(which);
+        let Some(next) = first.checked_add(count) else { return Ok(None) };
+        self.cover(instance, which, next, MARK_AHEAD, &mut saved)?;
         Ok(Some(first))
     }
 
     /// Sees to it that the next number is at least `next`; at most `ahead` more are lost by a
     /// crash.
     pub fn raise(&self, instance: &Instance, which: usize, next: u64, ahead: u64) -> Result<()> {
-        if self.next[which].fetch_max(next, Ordering::AcqRel) < next {
-            self.cover(instance, which, next, ahead)?;
+        if self.next(which) >= next {
+            return Ok(());
+        }
+        let mut saved = self.saved.lock();
+        if self.next(which) < next {
+            self.cover(instance, which, next, ahead, &mut saved)?;
         }
         Ok(())
     }
 
     pub fn set(&self, instance: &Instance, which: usize, next: u64) -> Result<()> {
+        let mut saved = self.saved.lock();
+        self.save(instance, which, next, &mut saved)?;
         self.next[which].store(next, Ordering::Release);
-        self.save(instance, which, next, &mut self.saved.lock())
+        Ok(())
     }
 
-    /// Sees to it that the file never lets a number below `next` be given out again.
-    fn cover(&self, instance: &Instance, which: usize, next: u64, ahead: u64) -> Result<()> {
-        let mut saved = self.saved.lock();
-        if next <= saved[which] || holdfast_base::planted!("numbers-not-covered") {
-            return Ok(());
+    /// Makes `next` the next number, when the file never lets a lower one be given out again.
+    fn cover(&self, instance: &Instance, which: usize, next: u64, ahead: u64, saved: &mut [u64; MARKS]) -> Result<()> {
+        if next > saved[which] && !holdfast_base::planted!("numbers-not-covered") {
+            self.save(instance, which, next.saturating_add(ahead), saved)?;
         }
-        self.save(instance, which, next.saturating_add(ahead), &mut saved)
+        self.next[which].store(next, Ordering::Release);
+        Ok(())
     }
 
     /// A row that uses the number is logged later, so the mark need not be waited for.
