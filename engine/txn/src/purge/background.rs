@@ -81,6 +81,10 @@ impl Background {
     /// The thread has looked for work. `result`: whether to look again even if no transaction
     /// commits.
     pub fn worked(&self, result: Result<bool>) {
+        // The last of the commits of which the thread was told may have come after its look.
+        if self.told.swap(false, Ordering::AcqRel) {
+            self.signal.0.lock().pending = true;
+        }
         match result {
             Ok(more) => self.signal.0.lock().pending |= more,
             Err(e) => {
@@ -91,7 +95,6 @@ impl Background {
                 self.failed(e);
             }
         }
-        self.told.store(false, Ordering::Relaxed);
     }
 
     /// Tells the thread that there may be something to do.
@@ -175,6 +178,20 @@ fn run(signal: &(Mutex<Signal>, Condvar), mut work: impl FnMut() -> bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The thread did not look again, and the log of the commit stayed until the next one.
+    #[test]
+    fn a_commit_behind_the_last_look_is_looked_for() {
+        let background = Background::new();
+        background.committed(CommitNo(1), || 1);
+        *background.signal.0.lock() = Signal::default(); // The thread wakes, and looks.
+        background.committed(CommitNo(2), || 1);
+        background.worked(Ok(false));
+        assert!(background.signal.0.lock().pending);
+        *background.signal.0.lock() = Signal::default();
+        background.worked(Ok(false));
+        assert!(!background.signal.0.lock().pending, "nothing has come meanwhile");
+    }
 
     /// While one session commits, the thread is not woken for each commit.
     #[test]
