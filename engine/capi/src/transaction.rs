@@ -12,7 +12,8 @@ use crate::{Code, Database};
 /// A transaction. One thread uses it at a time; which one may change.
 pub struct Transaction {
     pub(crate) raw: RawTransaction,
-    /// Where statement, row and named savepoints are, by the changes before them.
+    /// Where statement, row and named savepoints are, by the changes before them. The named ones
+    /// are in order, each place once.
     statement: Option<(u64, TxnSavepoint)>,
     row: Option<(u64, TxnSavepoint)>,
     named: Vec<(u64, TxnSavepoint)>,
@@ -33,21 +34,22 @@ impl Transaction {
     fn savepoint(&mut self, keep: bool) -> u64 {
         let at = self.raw.txn().changes();
         let savepoint = (at, self.raw.txn().savepoint());
-        if keep {
-            self.named.push(savepoint)
-        } else {
-            self.row = Some(savepoint)
+        if !keep {
+            self.row = Some(savepoint);
+        } else if self.named.last().is_none_or(|(last, _)| *last < at) {
+            self.named.push(savepoint);
         }
         at
     }
 
     fn rollback_to(&mut self, savepoint: u64) -> Result<()> {
-        let mut known = self.row.iter().chain(&self.statement).chain(&self.named);
+        let behind = self.named.partition_point(|(at, _)| *at <= savepoint);
+        let mut known = self.row.iter().chain(&self.statement).chain(self.named[..behind].last());
         let place = known.find(|(at, _)| *at == savepoint).map(|(_, place)| *place);
         let place = place.ok_or_else(|| Error::InvalidArgument("there is no such savepoint".into()))?;
         self.raw.txn().rollback_to(place)?;
         // Those behind it would be places among other changes later.
-        self.named.retain(|(at, _)| *at <= savepoint);
+        self.named.truncate(behind);
         for latest in [&mut self.row, &mut self.statement] {
             latest.take_if(|(at, _)| *at > savepoint);
         }
@@ -265,5 +267,34 @@ entry_points! {
         let transaction = take!(shared(database))?.0.adopt(take!(xid.bytes()))?;
         take!(give(out, Transaction::new(transaction)))?;
         Ok(Code::Ok)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use holdfast::Database;
+    use holdfast::raw::{Lifetime, RawDatabase};
+
+    use super::*;
+
+    /// Each SAVEPOINT of a loop was kept, and looked through by each ROLLBACK TO.
+    #[test]
+    fn a_savepoint_in_a_loop_is_kept_once() {
+        let db = RawDatabase::new(Database::builder().cache_size_bytes(8 << 20).in_memory().unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        let table = db.open_table("t").unwrap();
+        let options =
+            RawOptions { isolation: holdfast::Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
+        let mut txn = Transaction::new(db.begin(&options).unwrap());
+        let first = txn.savepoint(true);
+        txn.raw.insert(&table, 0, b"first", b"row").unwrap();
+        for _ in 0..100 {
+            let here = txn.savepoint(true);
+            txn.raw.insert(&table, 0, b"second", b"row").unwrap();
+            txn.rollback_to(here).unwrap();
+            assert_eq!((txn.named.len(), txn.raw.txn().changes()), (2, 1));
+        }
+        txn.rollback_to(first).unwrap();
+        assert_eq!((txn.named.len(), txn.raw.txn().changes()), (1, 0));
     }
 }
