@@ -3,7 +3,7 @@
 use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::page::PageHeader;
 use holdfast_base::{Lsn, PageNo, Result};
-use holdfast_pool::Access;
+use holdfast_pool::{Access, SharedGuard};
 
 use super::bitmap::{bitmaps, from_home};
 use super::rooms::Room;
@@ -37,6 +37,11 @@ impl Drop for AllocationWatch<'_> {
     fn drop(&mut self) {
         self.space.rooms.end_watch(self.id);
     }
+}
+
+/// Whether a page is allocated according to bitmap page `bitmap_no`, whose bytes these are.
+fn is_set(bytes: &[u8], bitmap_no: PageNo, no: PageNo) -> bool {
+    bitmap::all_equal(bytes, no.0 - bitmap::first_covered(bitmap_no), 1, true)
 }
 
 impl SpaceFile {
@@ -95,8 +100,9 @@ impl SpaceFile {
             pages
         };
         for no in from_home(near, pages, size) {
-            if self.room(no).is_none() {
-                let page = self.store.pool().fix_shared(self.space(), no, acc)?;
+            if self.room(no).is_none()
+                && let Some(page) = self.bitmap(no, acc)?
+            {
                 self.rooms.learn(self.ordinal(no), Room::of(&page, self.limit(no, pages)), pages);
             }
             if self.room(no).is_some_and(&enough) {
@@ -111,7 +117,20 @@ impl SpaceFile {
     /// # Errors
     /// Those of reading the header and the bitmap.
     pub fn is_allocated(&self, no: PageNo, acc: &Access<'_>) -> Result<bool> {
-        Ok(no.0 < self.header(acc)?.pages && self.is_marked(no, acc)?)
+        if no.0 >= self.header(acc)?.pages {
+            return Ok(false);
+        }
+        let bitmap_no = bitmap::page_for(no, self.page_size());
+        Ok(self.bitmap(bitmap_no, acc)?.is_some_and(|page| is_set(&page, bitmap_no, no)))
+    }
+
+    /// Latches bitmap page `no`, which was in the file when the header was read. `None` if a
+    /// compaction has cut it off since.
+    fn bitmap(&self, no: PageNo, acc: &Access<'_>) -> Result<Option<SharedGuard<'_>>> {
+        match self.store.pool().fix_shared(self.space(), no, acc) {
+            Err(error) if error.is_damage() && no.0 >= self.header(acc)?.pages => Ok(None),
+            fixed => fixed.map(Some),
+        }
     }
 
     /// Whether the bitmap says that a page is allocated, whatever the header counts: for a salvage,
@@ -122,7 +141,7 @@ impl SpaceFile {
     pub fn is_marked(&self, no: PageNo, acc: &Access<'_>) -> Result<bool> {
         let bitmap_no = bitmap::page_for(no, self.page_size());
         let page = self.store.pool().fix_shared(self.space(), bitmap_no, acc)?;
-        Ok(bitmap::all_equal(&page, no.0 - bitmap::first_covered(bitmap_no), 1, true))
+        Ok(is_set(&page, bitmap_no, no))
     }
 
     /// True if a page that was last changed at `lsn` has been freed since: its content is in
@@ -134,7 +153,7 @@ impl SpaceFile {
         let bitmap_no = bitmap::page_for(no, self.page_size());
         let page = self.store.pool().fix_shared(self.space(), bitmap_no, acc)?;
         let is_newer = PageHeader::decode(&page).is_some_and(|header| header.lsn > lsn);
-        Ok(is_newer && !bitmap::all_equal(&page, no.0 - bitmap::first_covered(bitmap_no), 1, true))
+        Ok(is_newer && !is_set(&page, bitmap_no, no))
     }
 
     /// Size, free pages, and pages that manage the file. It reads every bitmap.
@@ -142,15 +161,17 @@ impl SpaceFile {
     /// # Errors
     /// Those of reading the header and the bitmaps.
     pub fn info(&self, acc: &Access<'_>) -> Result<SpaceInfo> {
-        let pages = self.header(acc)?.pages;
-        let (mut free_pages, mut own_pages) = (0, 1);
-        for no in bitmaps(pages, self.page_size()) {
-            own_pages += 1;
-            let page = self.store.pool().fix_shared(self.space(), no, acc)?;
-            let limit = (pages - bitmap::first_covered(no)).min(bitmap::pages_covered(self.page_size()));
-            free_pages += bitmap::count_free(&page, limit);
+        'again: loop {
+            let pages = self.header(acc)?.pages;
+            let (mut free_pages, mut own_pages) = (0, 1);
+            for no in bitmaps(pages, self.page_size()) {
+                own_pages += 1;
+                let Some(page) = self.bitmap(no, acc)? else { continue 'again };
+                let limit = (pages - bitmap::first_covered(no)).min(bitmap::pages_covered(self.page_size()));
+                free_pages += bitmap::count_free(&page, limit);
+            }
+            return Ok(SpaceInfo { pages, free_pages, own_pages });
         }
-        Ok(SpaceInfo { pages, free_pages, own_pages })
     }
 
     /// The highest allocated page: what keeps the file from being shorter.
