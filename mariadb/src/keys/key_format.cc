@@ -9,7 +9,6 @@
 namespace holdfast {
 
 static const uchar NULL_VALUE= 0, NOT_NULL= 1;
-static const uchar REST_LESS= 1, REST_NONE= 2, REST_GREATER= 3;
 
 /* Points a field somewhere else for as long as it lives. */
 class Moved_field
@@ -30,7 +29,7 @@ Index_key_part::Index_key_part(const KEY_PART_INFO &info)
   : field_no(info.fieldnr - 1), offset(info.offset), length(info.length), null_offset(info.null_offset),
     null_bit(info.null_bit), invert(info.key_part_flag & HA_REVERSE_SORT ? 0xFF : 0), is_signed(false),
     fixed(0), needs_fixed(false), charset(nullptr), image_length_bytes(0), chars(0), is_char(false),
-    piece(0), space_length(0), level_count(0)
+    compares_codes(false), piece(0), space_length(0), level_count(0), levels()
 {
   const Field *field= info.field->table->field[field_no];
   if (!field->real_maybe_null())
@@ -84,11 +83,6 @@ bool Index_key_part::stand_for(const Index_key_part &other, const Field *mine, c
   return true;
 }
 
-static bool is_plain_string(const Field *field)
-{
-  return field->type_handler() == &type_handler_string;
-}
-
 Index_key_part::Kind Index_key_part::choose_kind(const Field *field)
 {
   fixed= field->pack_length();
@@ -112,7 +106,7 @@ Index_key_part::Kind Index_key_part::choose_kind(const Field *field)
   case MYSQL_TYPE_BIT:
     return PLAIN;
   case MYSQL_TYPE_STRING:
-    if (is_plain_string(field))
+    if (field->type_handler() == &type_handler_string)
     {
       is_char= true;
       if (field->charset() == &my_charset_bin)
@@ -141,73 +135,13 @@ Index_key_part::Kind Index_key_part::choose_kind(const Field *field)
   return SORTED;
 }
 
-/* How text in the collation of `field` is encoded. */
-void Index_key_part::choose_weights(const Field *field)
-{
-  charset= field->charset();
-  if (charset == &my_charset_bin)
-  {
-    kind= BYTES;
-    chars= length;
-    level_count= 1;
-    return;
-  }
-  // Also beside a key of the beginning of a column, where it is never read.
-  has_rest= field->real_type() == MYSQL_TYPE_VARCHAR || is_char;
-  chars= length / charset->mbmaxlen;
-  choose_levels();
-  if (level_count == 0)
-  {
-    // Weights of several levels follow each other: they compare only when the first level has one
-    // length for all.
-    kind= SORTED;
-    fixed= (uint) charset->strnxfrmlen(length);
-    return;
-  }
-  kind= charset->state & MY_CS_NOPAD || !choose_spaces() ? BYTES : PADDED;
-}
-
-/* The levels by which the collation compares; none if it does not give the weights of each on their own. */
-void Index_key_part::choose_levels()
-{
-  level_count= 0;
-  if (charset->levels_for_order <= 1)
-    levels[level_count++].flag= 0;
-  else if (charset->uca)
-  {
-    for (uint i= 0; i < MY_STRXFRM_NLEVELS; i++)
-    {
-      if (charset->levels_for_order >> i & 1)
-        levels[level_count++].flag= MY_STRXFRM_LEVEL1 << i;
-    }
-  }
-}
-
-/* The weights of a space; false if the collation has none for it. */
-bool Index_key_part::choose_spaces()
-{
-  uchar text[8];
-  int n= charset->wc_mb(' ', text, text + sizeof(text));
-  for (uint i= 0; i < level_count; i++)
-  {
-    uchar weight[16];
-    size_t made= n > 0 ? charset->strnxfrm(weight, sizeof(weight), 1, text, (uint) n, levels[i].flag) : 0;
-    if (made == 0 || made > sizeof(levels[i].space) || (i && made != space_length))
-      return false;
-    memcpy(levels[i].space, weight, made);
-    space_length= (uint) made;
-  }
-  piece= 8 / space_length * space_length;
-  return true;
-}
-
 size_t Index_key_part::max_length() const
 {
   size_t nullable= null_bit ? 1 : 0;
   size_t weights= charset && charset != &my_charset_bin ? charset->strnxfrmlen(length) : length;
   switch (kind) {
   case BYTES:
-    return nullable + 2 * (weights + level_count);
+    return nullable + 2 * (weights + level_count) + (piece ? (level_count - 1) * (piece + 1) : 0);
   case PADDED:
     return nullable + (weights / piece + level_count) * (piece + 1);
   default:
@@ -226,90 +160,6 @@ size_t Index_key_part::usual_length() const
     text.insert(text.end(), letter, letter + n);
   encode_text(text.data(), text.size(), &encoded);
   return encoded.size() + (null_bit ? 1 : 0);
-}
-
-static void append_escaped(const uchar *from, size_t length, Bytes *out)
-{
-  for (size_t i= 0; i < length; i++)
-  {
-    out->push_back(from[i]);
-    if (from[i] == 0)
-      out->push_back(0xFF);
-  }
-  out->push_back(0);
-  out->push_back(0);
-}
-
-/* How `rest` compares to spaces for ever. It does not end in spaces. */
-static uchar compare_to_spaces(const uchar *rest, size_t length, const uchar *space, uint space_length)
-{
-  for (size_t i= 0; i < length; i++)
-  {
-    uchar pad= space[i % space_length];
-    if (rest[i] != pad)
-      return rest[i] < pad ? REST_LESS : REST_GREATER;
-  }
-  return REST_NONE;
-}
-
-void Index_key_part::append_padded(const uchar *space, const uchar *weights, size_t n, Bytes *out) const
-{
-  while (n >= space_length && n % space_length == 0 && !memcmp(weights + n - space_length, space, space_length))
-    n-= space_length;
-  size_t at= 0;
-  while (n - at > piece)
-  {
-    out->insert(out->end(), weights + at, weights + at + piece);
-    at+= piece;
-    uchar rest= compare_to_spaces(weights + at, n - at, space, space_length);
-    out->push_back(rest);
-    if (rest == REST_NONE)
-      return;
-  }
-  out->insert(out->end(), weights + at, weights + n);
-  for (size_t i= n - at; i < piece; i++)
-    out->push_back(space[i % space_length]);
-  out->push_back(REST_NONE);
-}
-
-/* How many bytes of a text count: those of the characters that the part has, and of them none of the spaces at the end, unless the collation
-   tells them apart. Not every collation leaves these out of its weights itself. */
-size_t Index_key_part::text_length(const uchar *text, size_t n) const
-{
-  n= MY_MIN(n, charset->charpos(text, text + n, chars));
-  return charset->state & MY_CS_NOPAD ? n : charset->lengthsp((const char *) text, n);
-}
-
-void Index_key_part::encode_text(const uchar *text, size_t n, Bytes *out) const
-{
-  if (charset == &my_charset_bin)
-  {
-    append_escaped(text, MY_MIN(n, (size_t) chars), out);
-    return;
-  }
-  n= text_length(text, n);
-  for (uint i= 0; i < level_count; i++)
-    append_level(levels[i], text, n, out);
-}
-
-/* All weights of the text: a character can have several, and each of them counts. */
-void Index_key_part::append_level(const Level &level, const uchar *text, size_t n, Bytes *out) const
-{
-  uchar on_stack[1024];
-  Bytes on_heap;
-  // The collation takes every character to have the greatest length.
-  size_t room= charset->strnxfrmlen((n + 1) * charset->mbmaxlen);
-  uchar *weights= on_stack;
-  if (room > sizeof(on_stack))
-  {
-    on_heap.resize(room);
-    weights= on_heap.data();
-  }
-  size_t made= charset->strnxfrm(weights, room, (uint) room, text, (uint) n, level.flag);
-  if (kind == PADDED)
-    append_padded(level.space, weights, made, out);
-  else
-    append_escaped(weights, made, out);
 }
 
 /* Appends a value that is not null. `from` is where the column's bytes are; text is there without its length. */
@@ -435,9 +285,9 @@ void Index_key_part::encode_image(TABLE *table, const uchar **key, Bytes *out) c
 }
 
 /* Behind the weights of one level. */
-const uchar *Index_key_part::skip_level(const uchar *from, const uchar *end) const
+const uchar *Index_key_part::skip_level(const Level &level, const uchar *from, const uchar *end) const
 {
-  if (kind == PADDED)
+  if (level.is_padded)
   {
     while ((size_t) (end - from) > piece)
     {
@@ -463,7 +313,7 @@ const uchar *Index_key_part::skip_value(const uchar *from, const uchar *end) con
   if (kind != BYTES && kind != PADDED)
     return (size_t) (end - from) >= fixed ? from + fixed : nullptr;
   for (uint i= 0; from && i < level_count; i++)
-    from= skip_level(from, end);
+    from= skip_level(levels[i], from, end);
   return from;
 }
 

@@ -18,7 +18,10 @@
                      how the rest compares to spaces: 01 less, 03 greater, 02 there is no rest
      descending      all bytes of the part, inverted
 
-   A collation that compares by several levels (accents, then case) has the weights of each level, one after the other.
+   A collation that compares by several levels (accents, then case) has the weights of each level, one after the other. Without
+   padding the first is as bytes are, and the second padded where case counts and accents do not.
+   Texts have to be equal, and in the order, as the collation compares them, whatever weights the server sorts by: for Big5 these
+   are others.
    Text is encoded by its weights and cannot be given back from them; such columns are kept beside the key in the entry
    of an index, see `Index_key::append_rest`.
 
@@ -35,6 +38,9 @@
 #include "plugin/server.h"
 
 namespace holdfast {
+
+/* Of the rest of a padded text: there is none. */
+static const uchar REST_NONE= 2;
 
 /* One part of a key. */
 class Index_key_part
@@ -99,6 +105,7 @@ private:
   struct Level
   {
     uint flag;       // for the server, which level it is; 0 if there is only one
+    bool is_padded;
     uchar space[4];  // padded: the weight of a space
   };
 
@@ -108,6 +115,7 @@ private:
   void stand_for_binary(const Index_key_part &other);
   void choose_weights(const Field *field);
   void choose_levels();
+  void choose_padding();
   bool choose_spaces();
   Field *field(TABLE *table) const
   {
@@ -120,7 +128,7 @@ private:
   void append_padded(const uchar *space, const uchar *weights, size_t length, Bytes *out) const;
   void text_of(TABLE *table, const uchar *record, const uchar **text, size_t *length) const;
   const uchar *skip_value(const uchar *from, const uchar *end) const;
-  const uchar *skip_level(const uchar *from, const uchar *end) const;
+  const uchar *skip_level(const Level &level, const uchar *from, const uchar *end) const;
   void decode_integer(uchar *to, const uchar *from) const;
   bool decode_rest(TABLE *table, uchar *to, const uchar **rest, const uchar *rest_end) const;
   bool decode_bytes(Field *column, uchar *to, const uchar *from, const uchar *end) const;
@@ -142,6 +150,7 @@ private:
   uint image_length_bytes;
   uint chars;        // text: at most so many characters count
   bool is_char;      // CHAR: stored with trailing spaces
+  bool compares_codes; // text: characters have other weights than they compare by
   uint piece;        // padded: bytes of a piece
   uint space_length; // padded: bytes of the weight of a space
   uint level_count;
