@@ -485,9 +485,16 @@ fn stat_of(pid: &str) -> Option<String> {
     stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().to_owned())
 }
 
-/// True if a process with this id exists and is not a zombie.
+/// True if a process with this id exists and has not ended.
 fn runs(pid: &str) -> bool {
-    stat_of(pid).is_some_and(|stat| !stat.starts_with('Z'))
+    stat_of(pid).is_some_and(|stat| !has_ended(&stat))
+}
+
+/// Whether a process has ended that has not been waited for. Its first thread is a zombie already
+/// while others still end, and until they have it has its files, and their locks.
+fn has_ended(stat: &str) -> bool {
+    let threads = stat.split_whitespace().nth(17);
+    stat.starts_with('Z') && threads.is_none_or(|threads| threads.parse::<u32>().is_ok_and(|threads| threads <= 1))
 }
 
 /// How the process has ended, which is known of one that this process has started and not waited
@@ -505,6 +512,14 @@ fn end_of(pid: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_has_ended_when_its_last_thread_has() {
+        let stat = |state: char, threads: u32| format!("{state} 1 7 7 0 -1 4 0 0 0 0 0 0 0 0 20 0 {threads} 0 99");
+        assert!(has_ended(&stat('Z', 1)));
+        assert!(!has_ended(&stat('Z', 9)), "others have its files");
+        assert!(!has_ended(&stat('S', 1)));
+    }
 
     #[test]
     fn a_port_that_another_program_has_is_not_taken() {
