@@ -51,11 +51,17 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if without_constraints(ours) == without_constraints(theirs) {
         return same("which of several FOREIGN KEYs that a row breaks is named, and the copy that InnoDB alters");
     }
-    if sql.starts_with("CHECK TABLE") && without_values(theirs) == ours.outcome {
+    if sql.starts_with("CHECK TABLE") && without_warnings(theirs, is_of_value) == ours.outcome {
         return same("InnoDB computes virtual columns for CHECK TABLE and warns of their values");
+    }
+    if sql.starts_with("CHECK TABLE") && without_warnings(theirs, is_of_marked_entry) == ours.outcome {
+        return same("InnoDB leaves entries of an index behind that it has marked as deleted, and whose rows are gone");
     }
     if sql.starts_with("CHECK TABLE") && mentions_row(theirs, "Corrupt") && !mentions_row(ours, "Corrupt") {
         return parts("InnoDB has damaged its own table");
+    }
+    if ours.is_success() && theirs.code() == 1713 {
+        return parts("InnoDB refuses a change whose record of what was before is too large for a page");
     }
     if (is_of_sequence(sql) || sql.contains("information_schema.tables"))
         && codes == [0, 0]
@@ -209,15 +215,22 @@ fn without_constraints(answer: &Answer) -> Answer {
     Answer { outcome, warnings: answer.warnings.iter().map(masked).collect() }
 }
 
-/// The rows of CHECK TABLE without warnings of values.
-fn without_values(answer: &Answer) -> Outcome {
-    let is_of_value = |row: &Vec<String>| {
-        row.get(2..).is_some_and(|row| row[0] == "Warning" && row[1].starts_with("Truncated incorrect"))
-    };
+/// The rows of CHECK TABLE without such warnings.
+fn without_warnings(answer: &Answer, is_such: fn(&str) -> bool) -> Outcome {
+    let is_warning = |row: &Vec<String>| row.get(2..).is_some_and(|row| row[0] == "Warning" && is_such(&row[1]));
     match &answer.outcome {
-        Outcome::Rows(rows) => Outcome::Rows(rows.iter().filter(|row| !is_of_value(row)).cloned().collect()),
+        Outcome::Rows(rows) => Outcome::Rows(rows.iter().filter(|row| !is_warning(row)).cloned().collect()),
         other => other.clone(),
     }
+}
+
+fn is_of_value(warning: &str) -> bool {
+    warning.starts_with("Truncated incorrect")
+}
+
+/// Whether it is of an entry without a row, which has the mark of a deleted one.
+fn is_of_marked_entry(warning: &str) -> bool {
+    warning.starts_with("$ENGINE: Clustered index record not found for index ") && warning.contains("(info_bits=32, ")
 }
 
 /// Whether the words stand in a warning.
@@ -235,9 +248,10 @@ pub fn of_handler(statement: &Statement, meanings: &Meanings) -> Option<&'static
     if meanings.locks_by_handler(statement) {
         return Some(LOCKS_BY_HANDLER);
     }
-    let goes_on = statement.sql.starts_with("HANDLER") && !statement.sql.contains('(');
+    let goes_on =
+        statement.sql.starts_with("HANDLER") && [" NEXT", " PREV"].iter().any(|way| statement.sql.contains(way));
     (goes_on && meanings.handler_stands_beside_changes(statement.session)).then_some(
-        "where a HANDLER stands after a search that finds nothing: at the key, with InnoDB at what was the next row",
+        "where a HANDLER stands that has found too little: at the key or an end, with InnoDB in a page that changes",
     )
 }
 
@@ -254,13 +268,12 @@ pub fn of_forgetting(
     if forgotten.rows(&statement.sql, ours, theirs) {
         return Some("InnoDB loses rows of a TEMPORARY table when changes of it are undone");
     }
-    if *class == Class::Rows && forgotten.sequence(statement) {
-        return Some("a crash lets InnoDB forget which values of a sequence were given out");
-    }
-    forgotten.number().then_some(
-        "InnoDB forgets a number of AUTO_INCREMENT that an UPDATE has taken to another partition once the table is opened anew",
-    )
+    (*class == Class::Rows && forgotten.sequence(statement))
+        .then_some("a crash lets InnoDB forget which values of a sequence were given out")
 }
+
+/// What InnoDB does not find by an index on a virtual column.
+pub const MISSED_BY_VIRTUAL: &str = "READ UNCOMMITTED misses rows of an index on a virtual column with InnoDB";
 
 /// Whether InnoDB itself reads what this engine has read, at another level than READ UNCOMMITTED.
 pub fn of_level(statement: &Statement, ours: &Answer, innodb: &mut Side) -> Option<&'static str> {
@@ -270,9 +283,7 @@ pub fn of_level(statement: &Statement, ours: &Answer, innodb: &mut Side) -> Opti
         return None;
     }
     innodb.look(&format!("USE {}", super::script::schema(innodb.engine)));
-    judge(statement, ours, &innodb.look(sql))
-        .is_none()
-        .then_some("READ UNCOMMITTED misses rows of an index on a virtual column with InnoDB")
+    judge(statement, ours, &innodb.look(sql)).is_none().then_some(MISSED_BY_VIRTUAL)
 }
 
 /// Whether an UPDATE comes to another row first that has a key which is there, or that frees one.
@@ -441,6 +452,22 @@ mod tests {
         assert!(known("CHECK TABLE t", &sound, &check(&["Truncated incorrect DOUBLE value: 'x'", "OK"])).is_some());
         assert!(known("CHECK TABLE t", &sound, &check(&["Index 'k' contains 1 entries, should be 2", "OK"])).is_none());
         assert!(known("CHECK TABLE t", &check(&["a row is damaged", "OK"]), &sound).is_none());
+        let entry = |bits| {
+            let record = format!("COMPACT RECORD(info_bits={bits}, 2 fields): {{[1]a(0x61)}}");
+            format!("$ENGINE: Clustered index record not found for index `k` of table `$ENGINE`.`t`: {record}")
+        };
+        assert!(known("CHECK TABLE t", &sound, &check(&[&entry(32), "OK"])).is_some_and(|known| !known.parts));
+        assert!(known("CHECK TABLE t", &sound, &check(&[&entry(0), "OK"])).is_none(), "it is not marked");
+        assert!(known("CHECK TABLE t", &check(&[&entry(32), "OK"]), &sound).is_none());
+    }
+
+    #[test]
+    fn only_innodb_may_have_no_room_for_what_was_before() {
+        let done = Answer { outcome: Outcome::Done(1, String::new()), warnings: Vec::new() };
+        let no_room = refused(1713, "Undo log record is too big.");
+        assert!(known("UPDATE t SET c = 1", &done, &no_room).is_some_and(|known| known.parts));
+        assert!(known("UPDATE t SET c = 1", &no_room, &done).is_none());
+        assert!(known("UPDATE t SET c = 1", &refused(1062, "Duplicate entry"), &no_room).is_none());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use mysql::Value;
 
 use super::answer::{Answer, Outcome, shown};
-use super::differences::Known;
+use super::differences::{Known, MISSED_BY_VIRTUAL};
 use super::plans::explained;
 use super::script::{WITH_EXPANSIONS, names, schema};
 use super::sessions::Side;
@@ -15,6 +15,7 @@ pub fn of_tables(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2
         .or_else(|| of_bits(sql, ours, theirs, sides))
         .or_else(|| of_beginnings(sql, ours, theirs, sides))
         .or_else(|| of_merged_partitions(sql, ours, theirs, &mut sides[1]))
+        .or_else(|| of_stale_columns(sql, ours, theirs, &mut sides[1]))
 }
 
 /// Rows in an order that InnoDB reads from an index with a virtual column of a partitioned table:
@@ -24,17 +25,73 @@ fn of_merged_partitions(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut 
     if ![" GROUP BY ", " ORDER BY ", "DISTINCT "].iter().any(|order| sql.contains(order)) {
         return None;
     }
+    let reason = "InnoDB merges the rows of partitions by virtual columns that it has not computed";
+    reads_by_virtual(sql, " AND t.create_options LIKE '%partitioned%'", innodb)
+        .then_some(Known { reason, parts: false })
+}
+
+/// Whether InnoDB reads rows by an index with a virtual column, of a table for which the condition
+/// holds.
+fn reads_by_virtual(sql: &str, condition: &str, innodb: &mut Side) -> bool {
     let keys = format!(
         "SELECT DISTINCT s.table_name, s.index_name FROM information_schema.statistics s \
          JOIN information_schema.columns c USING (table_schema, table_name, column_name) \
          JOIN information_schema.tables t USING (table_schema, table_name) \
-         WHERE table_schema = '{}' AND c.extra LIKE 'VIRTUAL%' AND t.create_options LIKE '%partitioned%'",
+         WHERE table_schema = '{}' AND c.extra LIKE 'VIRTUAL%'{condition}",
         schema(innodb.engine)
     );
     let keys = innodb.look(&keys).into_rows();
     let used: Vec<String> = explained(innodb, sql).iter().flat_map(|row| keys_of(row)).collect();
-    let reason = "InnoDB merges the rows of partitions by virtual columns that it has not computed";
-    keys.iter().any(|key| names(sql, &key[0]) && used.contains(&key[1])).then_some(Known { reason, parts: false })
+    keys.iter().any(|key| names(sql, &key[0]) && used.contains(&key[1]))
+}
+
+/// Fewer rows that InnoDB has copied or changed at READ UNCOMMITTED.
+pub fn of_level(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut Side) -> Option<&'static str> {
+    (has_met_fewer(ours, theirs) && reads_by_virtual(sql, "", innodb)).then_some(MISSED_BY_VIRTUAL)
+}
+
+/// Whether InnoDB has changed or looked at fewer rows.
+fn has_met_fewer(ours: &Answer, theirs: &Answer) -> bool {
+    let met = |answer: &Answer| match &answer.outcome {
+        Outcome::Done(rows, info) => {
+            let records = info.strip_prefix("Records: ").and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+            Some([*rows, records.unwrap_or(0)])
+        }
+        _ => None,
+    };
+    let (Some(ours), Some(theirs)) = (met(ours), met(theirs)) else { return false };
+    ours != theirs && (0..2).all(|at| theirs[at] <= ours[at])
+}
+
+/// Rows that InnoDB shows by an index on a virtual column that has other values there than it
+/// computes from the rows.
+fn of_stale_columns(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut Side) -> Option<Known> {
+    if !ours.is_success() || !theirs.is_success() || ours.outcome == theirs.outcome {
+        return None;
+    }
+    let schema = schema(innodb.engine);
+    let keys = format!(
+        "SELECT s.table_name, s.index_name, GROUP_CONCAT(column_name) FROM information_schema.statistics s \
+         JOIN information_schema.columns c USING (table_schema, table_name, column_name) \
+         WHERE table_schema = '{schema}' AND s.sub_part IS NULL GROUP BY 1, 2 HAVING SUM(c.extra LIKE 'VIRTUAL%') > 0"
+    );
+    let keys = innodb.look(&keys).into_rows();
+    let used: Vec<String> = explained(innodb, sql).iter().flat_map(|row| keys_of(row)).collect();
+    let mut is_stale = |key: &Vec<String>| {
+        let [table, name, columns] = [&key[0], &key[1], &key[2]];
+        let [by, without] = ["FORCE", "IGNORE"].map(|hint| {
+            let rows = format!("SELECT {columns} FROM {schema}.{table} {hint} INDEX ({name})");
+            let mut rows = innodb.look(&rows).into_rows();
+            rows.sort();
+            rows
+        });
+        by != without
+    };
+    let reason = "InnoDB has another value of a virtual column in an index than it computes from the row";
+    keys.iter()
+        .filter(|key| names(sql, &key[0]) && used.contains(&key[1]))
+        .any(&mut is_stale)
+        .then_some(Known { reason, parts: true })
 }
 
 /// Rows that only one engine looks for by an index of the beginning of a text, in a collation in
@@ -218,6 +275,17 @@ mod tests {
         assert_eq!(without_keys(&warned(&[a])), without_keys(&warned(&[b])));
         assert_ne!(without_keys(&warned(&[a])), without_keys(&warned(&[])));
         assert_ne!(without_keys(&warned(&[a])), without_keys(&warned(&["Warning 1364: no default"])));
+    }
+
+    #[test]
+    fn fewer_rows_are_met_by_what_is_done_or_looked_at() {
+        let done = |rows, info: &str| Answer { outcome: Outcome::Done(rows, info.into()), warnings: Vec::new() };
+        let records = |rows, records| done(rows, &format!("Records: {records}  Duplicates: 0  Warnings: 0"));
+        assert!(has_met_fewer(&records(0, 3), &records(0, 0)));
+        assert!(has_met_fewer(&done(3, ""), &done(2, "")));
+        assert!(!has_met_fewer(&done(2, ""), &done(3, "")));
+        assert!(!has_met_fewer(&records(1, 3), &records(2, 2)), "more are done");
+        assert!(!has_met_fewer(&records(1, 3), &records(1, 3)));
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Known differences of waits: why only one engine lets a statement wait for a lock.
 
+use std::collections::BTreeSet;
+
 use super::answer::Outcome;
 use super::meaning::Meanings;
 use super::plans::{explained, plan};
-use super::script::{Statement, is_read_by_handler, schema};
+use super::script::{Statement, is_of_name, is_read_by_handler, names, schema};
 use super::sessions::{Lock, Side};
 
 /// Whether it is known why a statement that defines tables waits on one engine only.
@@ -52,7 +54,7 @@ pub fn of_waits(
     if !locks.is_empty() && locks.iter().all(|lock| comes_from_prefix(lock, meanings, holdfast)) {
         return Some("an index of the beginning of a column leads to the row; InnoDB reads a short value without it");
     }
-    plans_differ(meanings, holdfast, innodb).then_some("other plans lock other rows")
+    plans_differ(&locks, meanings, [holdfast, innodb]).then_some("other plans lock other rows")
 }
 
 /// Whether the lock is of a primary key of one column for which neither engine has a row, also none
@@ -139,9 +141,39 @@ fn first_value(side: &mut Side, sql: &str) -> Option<String> {
     side.look(sql).into_rows().into_iter().next()?.into_iter().next()
 }
 
-/// Whether the optimiser finds other ways to rows whose locks are held or asked for.
-fn plans_differ(meanings: &Meanings, holdfast: &mut Side, innodb: &mut Side) -> bool {
-    meanings.in_transactions().any(|sql| plan(holdfast, sql) != plan(innodb, sql))
+/// Whether the optimiser finds other ways to the rows of each table that a lock is in, or of one
+/// that FOREIGN KEYs connect with it.
+fn plans_differ(locks: &[Lock], meanings: &Meanings, [holdfast, innodb]: [&mut Side; 2]) -> bool {
+    let differing: Vec<&String> =
+        meanings.in_transactions().filter(|sql| plan(holdfast, sql) != plan(innodb, sql)).collect();
+    if differing.is_empty() {
+        return false;
+    }
+    let links = format!(
+        "SELECT table_name, referenced_table_name FROM information_schema.referential_constraints \
+         WHERE constraint_schema = '{}'",
+        schema(holdfast.engine)
+    );
+    let links = holdfast.look(&links).into_rows();
+    let is_reached = |lock: &Lock| {
+        let tables = connected(&lock.table, &links);
+        differing.iter().any(|sql| tables.iter().any(|table| names(sql, table)))
+    };
+    !locks.is_empty() && locks.iter().all(is_reached)
+}
+
+/// The table of a lock, which may be that of a partition, and those that `links` connect with it.
+fn connected<'a>(table: &'a str, links: &'a [Vec<String>]) -> BTreeSet<&'a str> {
+    let mut tables: BTreeSet<&str> = table.split(|c| !is_of_name(c)).take(1).collect();
+    loop {
+        let ends = links.iter().map(|link| [link[0].as_str(), link[1].as_str()]);
+        let more: Vec<&str> = ends.filter(|ends| ends.iter().any(|end| tables.contains(end))).flatten().collect();
+        let before = tables.len();
+        tables.extend(more);
+        if tables.len() == before {
+            return tables;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -151,6 +183,13 @@ mod tests {
     fn condition(kind: &str, prefix: &str, data: &str) -> Option<String> {
         let lock = Lock { mode: "S".into(), table: "t".into(), index: "PRIMARY".into(), data: data.into() };
         condition_of_key(&lock, "c", kind, prefix)
+    }
+
+    #[test]
+    fn tables_are_connected_by_foreign_keys_in_either_direction() {
+        let links = [["c", "p"], ["g", "c"], ["x", "y"]].map(|link| link.map(String::from).to_vec());
+        assert_eq!(connected("p", &links), BTreeSet::from(["c", "g", "p"]));
+        assert_eq!(connected("t /* Partition p0 */", &links), BTreeSet::from(["t"]));
     }
 
     #[test]

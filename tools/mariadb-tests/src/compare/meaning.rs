@@ -33,7 +33,7 @@ struct Spoken {
     is_partly_undone: bool,
     /// Rows of which its transaction was told that they have the key of a new one: table and key.
     refusing: Vec<(String, String)>,
-    /// The search of its HANDLER has found nothing, after so many changes.
+    /// Its HANDLER has found less than it was to read, after so many changes.
     missed_after: Option<u64>,
 }
 
@@ -124,14 +124,12 @@ impl Meanings {
             self.changes += u64::from(!["SELECT", "SET "].iter().any(|verb| statement.sql.starts_with(verb)));
             return;
         }
-        let found = matches!(&answer.outcome, Outcome::Rows(rows) if !rows.is_empty());
-        let searches = statement.sql.contains('(');
-        let missed_after = &mut self.sessions[statement.session].missed_after;
-        if found || !statement.sql.contains(" READ ") {
-            *missed_after = None;
-        } else if searches {
-            *missed_after = Some(self.changes);
-        }
+        let found = match &answer.outcome {
+            Outcome::Rows(rows) => rows.len(),
+            _ => 0,
+        };
+        let has_missed = wanted_by_handler(&statement.sql).is_some_and(|wanted| found < wanted);
+        self.sessions[statement.session].missed_after = has_missed.then_some(self.changes);
     }
 
     fn succeeded(&mut self, statement: &Statement) {
@@ -223,7 +221,8 @@ impl Meanings {
         is_read_by_handler(&statement.sql) && spoken.level.ends_with("SERIALIZABLE") && spoken.is_long()
     }
 
-    /// Whether the HANDLER of a session has found nothing, and something was changed since.
+    /// Whether the HANDLER of a session has found less than it was to read, and something was
+    /// changed since.
     pub fn handler_stands_beside_changes(&self, session: usize) -> bool {
         self.sessions[session].missed_after.is_some_and(|changes| changes < self.changes)
     }
@@ -243,6 +242,12 @@ impl Meanings {
 fn changes_what_is_there(sql: &str) -> bool {
     ["UPDATE", "DELETE", "REPLACE"].iter().any(|verb| sql.starts_with(verb))
         || sql.contains(" ON DUPLICATE KEY UPDATE ")
+}
+
+/// How many rows a HANDLER is to read, if it reads.
+fn wanted_by_handler(sql: &str) -> Option<usize> {
+    let (_, read) = sql.split_once(" READ ")?;
+    Some(read.rsplit_once(" LIMIT ").and_then(|(_, limit)| limit.parse().ok()).unwrap_or(1))
 }
 
 /// The table that rows are inserted into.
@@ -383,14 +388,20 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_found_nothing_stands_beside_what_changes_then() {
+    fn a_handler_that_found_less_than_it_wanted_stands_beside_what_changes_then() {
         let mut meanings = Meanings::new(2);
-        let [search, next, change] = ["HANDLER h READ k = (1)", "HANDLER h READ k NEXT", "INSERT INTO t VALUES (2)"];
-        meanings.ended(&say(search), &answered(0));
-        assert!(!meanings.handler_stands_beside_changes(0));
-        meanings.ended(&Statement { session: 1, ..say(change) }, &answered(0));
-        assert!(meanings.handler_stands_beside_changes(0));
-        meanings.ended(&say(next), &answered(1));
-        assert!(!meanings.handler_stands_beside_changes(0));
+        let change = Statement { session: 1, ..say("INSERT INTO t VALUES (2)") };
+        let mut stands_beside = |read: &str, found| {
+            meanings.ended(&say(read), &answered(found));
+            assert!(!meanings.handler_stands_beside_changes(0));
+            meanings.ended(&change, &answered(0));
+            meanings.handler_stands_beside_changes(0)
+        };
+        assert!(stands_beside("HANDLER h READ k = (1)", 0));
+        assert!(!stands_beside("HANDLER h READ k NEXT", 1));
+        assert!(stands_beside("HANDLER h READ k FIRST LIMIT 2", 1));
+        assert!(!stands_beside("HANDLER h READ k PREV LIMIT 2", 2));
+        assert!(stands_beside("HANDLER h READ NEXT LIMIT 3", 0));
+        assert!(!stands_beside("HANDLER h CLOSE", 0));
     }
 }

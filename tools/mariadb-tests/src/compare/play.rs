@@ -12,7 +12,7 @@ use holdfast_server::Server;
 use self::deadlocks::Deadlocks;
 pub use self::deadlocks::ONLY_HERE;
 use super::super::pairs::Engine;
-use super::altered::{AlteredAtOnce, Kept};
+use super::altered::{self, AlteredAtOnce, Kept};
 use super::answer::Answer;
 use super::differences;
 use super::evidence;
@@ -209,7 +209,8 @@ impl Play<'_, '_, '_> {
                     }
                     self.meanings.ended(&statement, theirs);
                     source.told(*session, theirs.is_success());
-                    if let Some(reason) = self.has_altered(&statement, ours) {
+                    let lost = self.loses_number(&statement);
+                    if let Some(reason) = self.has_altered(&statement, ours).or(lost) {
                         return self.part(reason);
                     }
                 }
@@ -235,6 +236,14 @@ impl Play<'_, '_, '_> {
 
     fn alters(&self, statement: &Statement) -> bool {
         self.meanings.of(statement).sql.starts_with("ALTER TABLE")
+    }
+
+    /// Whether InnoDB counts on from a lower number behind a statement that opens tables anew.
+    fn loses_number(&mut self, statement: &Statement) -> Option<&'static str> {
+        let may_lose = self.meanings.forgotten().may_lose_number(&self.meanings.of(statement).sql);
+        (may_lose && altered::number_is_lost(&mut self.sides)).then_some(
+            "InnoDB forgets a number of AUTO_INCREMENT that an UPDATE has taken to another partition once the table is opened anew",
+        )
     }
 
     /// What an ALTER TABLE has left as it was; whether InnoDB counts on from another number then.
@@ -279,6 +288,9 @@ impl Play<'_, '_, '_> {
             let [_, innodb] = &mut self.sides;
             if class == Class::Rows && differences::of_level(&meant, ours, innodb).is_some() {
                 return Ok(Ending::Same);
+            }
+            if let Some(reason) = evidence::of_level(&meant.sql, ours, theirs, innodb) {
+                return self.part(reason);
             }
         }
         if let Some(reason) = differences::of_handler(&meant, &self.meanings).filter(|_| class == Class::Rows) {
