@@ -370,10 +370,20 @@ char *ha_holdfast::get_foreign_key_create_info()
   return text.length() ? strdup(text.c_ptr_safe()) : nullptr;
 }
 
-int ha_holdfast::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list)
+/* The links for an answer. The tables at the other ends stay as they are until it is found, and not
+   for the statement: of two ALTERs, of a parent and of its child, each would wait for the other. */
+static std::shared_ptr<const Links> links_now(THD *thd, Share *share, TABLE *table, const std::string &name)
 {
   std::shared_ptr<const Links> now;
+  MDL_savepoint before= thd->mdl_context.mdl_savepoint();
   share->links(thd, table, name, false, &now);
+  thd->mdl_context.rollback_to_savepoint(before);
+  return now;
+}
+
+int ha_holdfast::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list)
+{
+  std::shared_ptr<const Links> now= links_now(thd, share, table, name);
   list_references(thd, references_of(name), table, now ? &now->parents : nullptr, true, list);
   return 0;
 }
@@ -395,7 +405,7 @@ int ha_holdfast::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *l
   // what they do ON DELETE, all the way down, and does not know that a row is changed in between,
   // by SET NULL.
   if (thd_sql_command(thd) == SQLCOM_ALTER_TABLE)
-    share->links(thd, table, name, false, &now);
+    now= links_now(thd, share, table, name);
   else if (has_rows_that_follow(name))
   {
     for (Reference &reference : referring)
