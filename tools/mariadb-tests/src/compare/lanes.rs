@@ -52,6 +52,8 @@ pub struct Lanes<'a> {
     pub until: Option<Instant>,
     /// How many are played at once.
     pub count: usize,
+    /// Whether a deadlock that only this engine has is a difference.
+    pub judges_deadlocks: bool,
 }
 
 /// What the lanes share.
@@ -86,7 +88,8 @@ impl Lanes<'_> {
     ) -> anyhow::Result<()> {
         let server = Server::new(self.cache, &format!("compare/{lane}")).bound_to_us();
         let up = |fresh| server.up(SOCKET_ONLY, fresh, &OPTIONS.map(String::from));
-        let result = up(true).and_then(|()| self.scenarios(&Stage::new(&server, &up), shared, told));
+        let stage = Stage::new(&server, &up).with_deadlocks(self.judges_deadlocks);
+        let result = up(true).and_then(|()| self.scenarios(&stage, shared, told));
         if result.is_err() {
             shared.is_over.store(true, Ordering::Relaxed);
             println!("log of the server:\n{}", server.log_tail());

@@ -66,6 +66,9 @@ pub struct Options {
     /// Print the script of the first difference whole, and do not make it smaller
     #[arg(long)]
     whole: bool,
+    /// A deadlock that only this engine has is a difference, and made smaller
+    #[arg(long)]
+    deadlocks: bool,
     /// Plant faults in the engine's shim, one after the other, and see that each is found
     #[arg(long)]
     plants: bool,
@@ -77,14 +80,16 @@ pub struct Options {
 
 impl Options {
     fn of(scenarios: u64) -> Options {
-        Options { scenarios, seed: 1, first: 0, minutes: None, go_on: false, whole: false, plants: false, lanes: None }
+        let (seed, first, minutes, lanes) = (1, 0, None, None);
+        let (go_on, whole, deadlocks, plants) = (false, false, false, false);
+        Options { scenarios, seed, first, minutes, go_on, whole, deadlocks, plants, lanes }
     }
 
     /// The scenarios `numbers`, counted from the first one on.
     fn lanes<'a>(&self, cache: &'a Cache, numbers: Range<u64>) -> Lanes<'a> {
         let count = self.lanes.unwrap_or_else(|| 2 * available_parallelism().map_or(1, usize::from)).max(1);
         let numbers = self.first + numbers.start..self.first.saturating_add(numbers.end);
-        Lanes { cache, seed: self.seed, numbers, until: None, count }
+        Lanes { cache, seed: self.seed, numbers, until: None, count, judges_deadlocks: self.deadlocks }
     }
 }
 

@@ -61,12 +61,19 @@ pub struct Stage<'s, 'c> {
     up: &'s dyn Fn(bool) -> anyhow::Result<()>,
     /// True if the server was found gone: the next scenario begins with a fresh one.
     is_lost: Cell<bool>,
+    /// Whether a deadlock that only this engine has is a difference.
+    judges_deadlocks: bool,
 }
 
 impl<'s, 'c> Stage<'s, 'c> {
     /// A server that runs, and what starts it, with fresh data or with its own.
     pub fn new(server: &'s Server<'c>, up: &'s dyn Fn(bool) -> anyhow::Result<()>) -> Stage<'s, 'c> {
-        Stage { server, up, is_lost: Cell::new(false) }
+        Stage { server, up, is_lost: Cell::new(false), judges_deadlocks: false }
+    }
+
+    /// With deadlocks that only this engine has as differences, if `judges` says so.
+    pub fn with_deadlocks(self, judges: bool) -> Stage<'s, 'c> {
+        Stage { judges_deadlocks: judges, ..self }
     }
 
     /// Whether the scenario that was played last has found the server gone.
@@ -225,12 +232,13 @@ impl Play<'_, '_, '_> {
     fn settled(&mut self) -> Result<[Vec<(usize, Stand)>; 2], Ending> {
         let [ours, theirs] = self.sides.each_mut().map(Side::settle);
         let both = ours.and_then(|ours| Ok([ours, theirs?]));
-        both.map_err(|error| {
-            let said = self.steps.iter().rev().find_map(|step| match step {
-                Step::Say(statement) => Some(statement.sql.as_str()),
-                Step::Kill => None,
-            });
-            Ending::lost(said.unwrap_or_default(), &format!("{error:#}\n"))
+        both.map_err(|error| Ending::lost(self.last_said().unwrap_or_default(), &format!("{error:#}\n")))
+    }
+
+    fn last_said(&self) -> Option<&str> {
+        self.steps.iter().rev().find_map(|step| match step {
+            Step::Say(statement) => Some(statement.sql.as_str()),
+            Step::Kill => None,
         })
     }
 
@@ -339,6 +347,10 @@ impl Play<'_, '_, '_> {
             side.give_up()?;
         }
         Ok(match self.sides[0].unsound_table() {
+            None if reason == ONLY_HERE && self.stage.judges_deadlocks => {
+                let question = self.last_said().unwrap_or_default().to_owned();
+                self.differ(&question, Class::Waits, "a deadlock\n", "none\n")
+            }
             None => Ending::Parted(reason),
             Some((question, ours)) if ours.is_lost() => Ending::lost(&question, &ours.to_string()),
             Some((question, ours)) => {
