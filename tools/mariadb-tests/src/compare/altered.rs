@@ -48,8 +48,8 @@ fn numbers(side: &mut Side) -> Rows {
     side.look(&numbers).into_rows()
 }
 
-/// Whether InnoDB alone counts on from a lower number in a table with partitions: tables were opened
-/// anew, and both counted alike until then.
+/// Whether InnoDB alone counts on from a lower number in a table with partitions: tables were
+/// opened anew, and both counted alike until then.
 pub fn number_is_lost(sides: &mut [Side; 2]) -> bool {
     let [ours, theirs] = sides.each_mut().map(|side| {
         let numbers = format!(
