@@ -228,7 +228,6 @@ private:
   int act_on_children(const holdfast::Link &link, const uchar *before, const uchar *after);
   int keep_for_children(const holdfast::Link &link, const holdfast::Bytes &key);
   int change_children(const holdfast::Link &link, const holdfast::Bytes &key, const uchar *before, const uchar *after);
-  int collect_rows(uint index, const holdfast::Bytes &key, std::vector<holdfast::Bytes> *rows);
   int follow(const holdfast::Link &link, const holdfast::Bytes &key, TABLE *parent);
   bool is_under(uint key_no, const holdfast::Bytes &key);
   bool refers_to(const holdfast::Link &link, TABLE *parent);

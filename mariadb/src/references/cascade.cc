@@ -46,12 +46,12 @@ class Entries
 public:
   ~Entries() { hf_cursor_close(cursor); }
 
-  /* All entries that begin with `key`. */
-  hf_code seek(hf_transaction *transaction, const Link &link, const Bytes &key, hf_lock lock)
+  /* All entries of an index that begin with `key`. */
+  hf_code seek(hf_transaction *transaction, const hf_table *table, uint index, const Bytes &key, hf_lock lock)
   {
     Bytes end= key;
     step_over_prefix(&end);
-    hf_code code= hf_cursor_open(link.table, link.index, &cursor);
+    hf_code code= hf_cursor_open(table, index, &cursor);
     hf_seek where= {slice(key), slice(end), true, false, false, false, false, false, false, lock};
     return code == HF_OK ? hf_cursor_seek(cursor, transaction, &where) : code;
   }
@@ -237,7 +237,7 @@ int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, c
   {
     Entries entries;
     hf_slice entry, value;
-    code= entries.seek(transaction(), link, key, lock);
+    code= entries.seek(transaction(), link.table, link.index, key, lock);
     do
     {
       if (code == HF_OK)
@@ -406,32 +406,6 @@ int ha_holdfast::change_children(const Link &link, const Bytes &key, const uchar
   return error;
 }
 
-/* The keys of the rows with entries that begin with `key`, all of them locked. */
-int ha_holdfast::collect_rows(uint index, const Bytes &key, std::vector<Bytes> *rows)
-{
-  if (int error= open_cursor(index))
-    return error;
-  Bytes end= key;
-  step_over_prefix(&end);
-  if (int error= seek(key, true, end, false, false))
-    return error;
-  for (;;)
-  {
-    hf_slice entry, value;
-    hf_code code= hf_cursor_next(scan.cursor, &entry, &value);
-    if (code == HF_NOT_FOUND)
-      return fail(hf_cursor_release(scan.cursor));
-    if (code != HF_OK)
-      return fail(code);
-    size_t prefix;
-    rows->emplace_back(entry.data, entry.data + entry.len);
-    if (index != 0 && !find_row_key(entry, value, &rows->back(), &prefix))
-      return damaged();
-    if (rows->size() % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()))
-      return HA_ERR_ABORTED_BY_USER;
-  }
-}
-
 /* The parent of the rows under `key` was deleted, or has become the record of `parent`: they follow. */
 int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
 {
@@ -440,19 +414,27 @@ int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
   reading.lock= HF_LOCK_EXCLUSIVE;
   reading.is_scan= reading.skip_locked= reading.is_semi_consistent= false;
   linking.is_known= false;
-  std::vector<Bytes> rows;
   if (int error= begin_transaction())
     return error;
-  if (int error= collect_rows(link.index, key, &rows))
-    return error;
-  if (rows.empty())
-    return 0;
-  mysql_query_cache_invalidate4(ha_thd(), table->s->table_cache_key.str, (uint) table->s->table_cache_key.length, true);
-  for (const Bytes &row_of : rows)
+  // A cursor of its own, since the chain may come to this handler again. No row that follows gets a
+  // later place in its range.
+  Entries entries;
+  hf_code code= entries.seek(transaction(), share->table(), link.index, key, lock_of_rows());
+  for (bool is_first= true;; is_first= false)
   {
+    hf_slice entry, value;
+    if (code == HF_OK)
+      code= entries.next(&entry, &value);
+    if (code != HF_OK)
+      return code == HF_NOT_FOUND ? 0 : fail(code);
+    if (is_first)
+      mysql_query_cache_invalidate4(ha_thd(), table->s->table_cache_key.str, (uint) table->s->table_cache_key.length, true);
     if (++rows_read % ROWS_BETWEEN_LOOKS == 0 && thd_kill_level(ha_thd()))
       return HA_ERR_ABORTED_BY_USER;
-    row_key= row_of;
+    size_t prefix;
+    row_key.assign(entry.data, entry.data + entry.len);
+    if (link.index != 0 && !find_row_key(entry, value, &row_key, &prefix))
+      return damaged();
     int error= read_by_row_key(table->record[0], HA_ERR_KEY_NOT_FOUND);
     // Further down in the chain it may have been deleted, or changed.
     if (error == HA_ERR_KEY_NOT_FOUND || (!error && !is_under(link.key_no, key)))
@@ -463,7 +445,6 @@ int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
       return error;
     connection->followed++;
   }
-  return 0;
 }
 
 /* Whether the row in record[0] has an entry that begins with `key`. */
