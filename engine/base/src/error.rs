@@ -185,6 +185,18 @@ impl Error {
     pub fn is_damage(&self) -> bool {
         matches!(self, Error::DamagedPage { .. } | Error::DamagedFile { .. })
     }
+
+    /// True if the system did not return what is stored. It may the next time.
+    #[must_use]
+    pub fn is_unread(&self) -> bool {
+        matches!(self, Error::Io { operation: "read" | "open" | "stat", .. })
+    }
+
+    /// True if the system refuses a file to this user: that says nothing of what is stored there.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
 }
 
 #[cfg(test)]
@@ -197,6 +209,15 @@ mod tests {
         assert!(matches!(full, Error::DiskFull(_)));
         let other = Error::io("write", "t.hf", io::Error::other("EIO"));
         assert_eq!(other.to_string(), "write t.hf: EIO");
+    }
+
+    #[test]
+    fn what_is_not_returned_may_be_refused() {
+        let eio = |operation| Error::io(operation, "t.hf", io::Error::other("EIO"));
+        assert!(["read", "open", "stat"].into_iter().all(|operation| eio(operation).is_unread()));
+        assert!(!eio("write").is_unread() && !eio("open").is_refusal());
+        let refused = Error::io("open", "t.hf", io::Error::from(io::ErrorKind::PermissionDenied));
+        assert!(refused.is_unread() && refused.is_refusal() && !refused.is_damage());
     }
 
     #[test]

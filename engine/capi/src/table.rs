@@ -151,7 +151,7 @@ entry_points! {
     ) {
         let options = VerifyOptions::new().table(take!(name.text())?).entries(entries);
         let report = take!(shared(database))?.0.database().verify(&options, &mut |_| {})?;
-        for finding in report.findings {
+        for finding in report.findings.into_iter().chain(report.refused) {
             if let Some(each) = each {
                 each(context, Slice::of(finding.what.as_bytes()));
             }

@@ -74,3 +74,41 @@ fn and_a_database_can_be_opened() {
     common::assert_filled(&db, 0, 2_000);
     common::assert_sound(&db);
 }
+
+/// The database was closed, or ended in a crash behind a checkpoint, before the disk had room
+/// again. From the next open on the table was called damaged, and no backup could be made.
+#[test]
+fn and_what_it_has_kept_from_a_file_is_added_by_a_later_open() {
+    for cut_short in [false, true] {
+        let (disk, db) = common::on_memory_disk();
+        common::fill(&db, 0, 10);
+        db.checkpoint().unwrap();
+        let file = db.list_tables().into_iter().find(|table| table.name == "rows").unwrap().file;
+        let open = |disk: &MemoryDisk| disk.open(&file, OpenOptions::new(FileKind::Data)).unwrap();
+        let before = open(&disk).len().unwrap();
+        common::fill(&db, 10, 3_000);
+        let left = common::copy(&disk);
+        drop(db);
+        open(&left).set_len(before).unwrap();
+        let faults = FaultDisk::new(Arc::new(left.clone()));
+        faults.schedule(Fault::nth(FaultOp::SetLen, 1).on(&file).kind(FaultKind::Enospc).sticky());
+        let db = common::open_on(&faults);
+        db.checkpoint().unwrap();
+        let left = if cut_short { common::copy(&left) } else { left };
+        db.close().unwrap();
+        let db = common::open_on(&left);
+        common::assert_filled(&db, 0, 3_000);
+        common::assert_sound(&db);
+        let dir = tempfile::tempdir().unwrap();
+        db.backup(dir.path().join("copy"), &BackupOptions::new()).unwrap();
+        db.close().unwrap();
+        // A file that lacks more than that is damaged, and stays as short as it is.
+        let len = open(&left).len().unwrap();
+        open(&left).set_len(len / 2).unwrap();
+        let db = common::open_on(&left);
+        assert!(!db.verify(&VerifyOptions::new(), &mut |_| {}).unwrap().is_clean());
+        assert!(db.backup(dir.path().join("later"), &BackupOptions::new()).is_err());
+        drop(db);
+        assert_eq!(open(&left).len().unwrap(), len / 2);
+    }
+}

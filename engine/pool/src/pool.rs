@@ -414,10 +414,24 @@ impl Pool {
         self.core.payload.set(Box::new(provider));
     }
 
-    /// Keeps the log from `lsn` on, until `space` is closed: a page of it lacks what the log has,
-    /// since recovery could not read the page. `why` it could not.
+    /// Keeps the log from `lsn` on, until `space` is closed or [released](Pool::release): a page of
+    /// it lacks what the log has, since recovery could not use the page, or the file. `why` it
+    /// could not.
     pub fn hold_checkpoint(&self, space: SpaceId, lsn: Lsn, why: Error) {
         self.core.held.add(space, lsn, why);
+    }
+
+    /// Keeps images in the double-write file, until their spaces are closed or
+    /// [released](Pool::release): those that an open
+    /// [could not use](crate::RestoreReport::kept). To be called before the first write.
+    pub fn keep_images(&self, images: &[(PageId, u32)]) {
+        self.core.doublewrite.keep_found(images);
+    }
+
+    /// The log and the images of `space` need not be kept: it is gone, or no table has it.
+    pub fn release(&self, space: SpaceId) {
+        self.core.doublewrite.forget(space);
+        self.core.held.forget(space);
     }
 
     /// Takes a checkpoint of what is on disk now: syncs, but writes no pages. Returns its LSN (that

@@ -69,7 +69,7 @@ type MayPassOver = Arc<dyn Fn(SpaceId) -> bool + Send + Sync>;
 
 /// Told of a page that the device does not return, of where the first of its records lies, and of
 /// the error; says whether the page is withheld.
-type Withhold = Arc<dyn Fn(SpaceId, Lsn, &Error) -> bool + Send + Sync>;
+type Withhold = Arc<dyn Fn(PageId, Lsn, &Error) -> bool + Send + Sync>;
 
 /// The spaces that records have named; `None`: its file does not exist.
 type Spaces = HashMap<SpaceId, Option<Arc<Space>>>;
@@ -203,10 +203,10 @@ impl<'a> Redo<'a> {
         Redo { may_pass_over: Arc::new(which), ..self }
     }
 
-    /// Pages that the device does not return are withheld if `which` says so, which is told their
-    /// space, where the first of their records lies, and the error.
+    /// Pages that the device does not return are withheld if `which` says so, which is told where
+    /// the first of their records lies, and the error.
     #[must_use]
-    pub fn withhold(self, which: impl Fn(SpaceId, Lsn, &Error) -> bool + Send + Sync + 'static) -> Redo<'a> {
+    pub fn withhold(self, which: impl Fn(PageId, Lsn, &Error) -> bool + Send + Sync + 'static) -> Redo<'a> {
         Redo { withhold: Arc::new(which), ..self }
     }
 
@@ -425,16 +425,15 @@ impl Work {
             Some(_) => pool.fix_new(space, id.no, acc),
             None => pool.fix_exclusive(space, id.no, acc),
         };
-        let is_unread = |error: &Error| matches!(error, Error::Io { operation: "read", .. });
         let mut latched = fix();
         for _ in 1..READ_ATTEMPTS {
-            if latched.as_ref().err().is_some_and(is_unread) {
+            if latched.as_ref().err().is_some_and(Error::is_unread) {
                 latched = fix();
             }
         }
         let mut page = match latched {
             Err(error) if error.is_damage() && (self.may_pass_over)(id.space) => return pass_over(),
-            Err(error) if is_unread(&error) && (self.withhold)(id.space, records[0].start, &error) => {
+            Err(error) if error.is_unread() && (self.withhold)(id, records[0].start, &error) => {
                 self.withheld.lock().insert(id);
                 return pass_over();
             }

@@ -21,7 +21,7 @@ Examples:
   holdfast check data.hf --salvage rescued.hf
 
 Nothing in the database is changed. Exit code 3 if there is damage, found by the check, or because the database cannot be opened, or
-if something could not be saved.
+if something could not be saved; 1 if the system refuses files to this user: then it is not known whether these are damaged.
 A database that cannot be opened, and a table whose file has a damaged header, is salvaged from the tables' files alone: the log,
 holdfast.meta and the catalog may be lost.")]
 pub(crate) struct CheckArgs {
@@ -45,7 +45,7 @@ pub(crate) struct CheckArgs {
 pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     args.salvage.iter().try_for_each(|target| ensure_empty(target, "--salvage"))?;
     let db = match open_read_only(&args.dir) {
-        Err(error) if can_be_salvaged(&error) && (args.salvage.is_some() || !is_newer(&error)) => {
+        Err(error) if can_be_salvaged(&error, args.salvage.is_some()) => {
             return unopened(args, &error);
         }
         opened => opened?,
@@ -61,10 +61,12 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     });
     progress.finish_and_clear();
     let mut shown = Shown::new(&args.dir, args.output);
+    let mut refused = Vec::new();
     let is_clean = match report {
         Ok(report) => {
             shown.report(&report)?;
-            report.is_clean()
+            refused.extend(report.refused.into_iter().map(|refused| refused.table));
+            report.findings.is_empty()
         }
         Err(error) if args.salvage.is_some() && is_loss(&error) => {
             shown.broken_off(&error.into())?;
@@ -77,9 +79,16 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     } else if !is_clean {
         note("Restore the damaged tables from a backup, or rescue what can be read: --salvage NEW_DIR");
     }
-    let is_whole = shown.is_whole;
+    let is_good = is_clean && shown.is_whole;
     shown.end()?;
-    Ok(Outcome::good_if(is_clean && is_whole))
+    if is_good && !refused.is_empty() {
+        bail!(
+            "not all of {} was checked: the files of {} are refused to this user",
+            args.dir.display(),
+            refused.join(", ")
+        );
+    }
+    Ok(Outcome::good_if(is_good))
 }
 
 /// Saves each table of `db`, which is in `dir`.
@@ -105,19 +114,17 @@ fn salvage(db: &Database, dir: &Path, target: &Path, shown: &mut Shown<'_>) -> R
     close(rescued, target)
 }
 
-/// True if files are damaged, of another version, or not returned by the device.
+/// True if files are damaged, of another version, or not returned by the system.
 fn is_loss(error: &Error) -> bool {
-    error.is_damage() || matches!(error, Error::Incompatible(_) | Error::Io { operation: "read", .. })
+    error.is_damage() || error.is_unread() || matches!(error, Error::Incompatible(_))
 }
 
-/// True if the database cannot be opened because its files are damaged.
-fn can_be_salvaged(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Error>().is_some_and(is_loss)
-}
-
-/// True if the database cannot be opened because a newer version wrote it: that is no damage.
-fn is_newer(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Error>().is_some_and(|error| matches!(error, Error::Incompatible(_)))
+/// True if the database cannot be opened because its files are damaged. If it is to be salvaged,
+/// also if a newer version wrote it, or a file cannot be opened: that is no damage.
+fn can_be_salvaged(error: &anyhow::Error, salvages: bool) -> bool {
+    let is_damage = |error: &Error| error.is_damage() || matches!(error, Error::Io { operation: "read", .. });
+    let is_salvaged = |error: &Error| is_damage(error) || salvages && is_loss(error);
+    error.downcast_ref::<Error>().is_some_and(|error| is_salvaged(error) && !error.is_refusal())
 }
 
 /// Reports why a database cannot be opened, and salvages its files if asked to.
@@ -174,6 +181,7 @@ impl Shown<'_> {
         if let Some(json) = &mut self.json {
             json["sound"] = json!(report.is_clean());
             json["findings"] = output::findings(&report.findings);
+            json["refused"] = output::findings(&report.refused);
             json["pages"] = json!(report.pages);
             json["rows"] = json!(report.rows);
             json["entries"] = json!(report.entries);
@@ -181,7 +189,7 @@ impl Shown<'_> {
             json["half_checked"] = json!(report.half_checked);
             return Ok(());
         }
-        for finding in &report.findings {
+        for finding in report.findings.iter().chain(&report.refused) {
             say!("{}: {}", finding.table, finding.what)?;
         }
         if !report.half_checked.is_empty() {
@@ -195,6 +203,8 @@ impl Shown<'_> {
         let counts = format!("{} pages, {} rows, {} index entries", report.pages, report.rows, report.entries);
         if report.is_clean() {
             say!("{} is sound: {counts}", self.dir.display())?;
+        } else if report.findings.is_empty() {
+            say!("{} has no damage in what was checked: {counts}", self.dir.display())?;
         } else {
             say!("{} is damaged: {} findings; {counts}", self.dir.display(), report.findings.len())?;
         }

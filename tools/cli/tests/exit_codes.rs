@@ -1,5 +1,9 @@
 //! The exit codes are those that `--help` lists, and an error names the remedy.
 
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn holdfast(args: &[&str]) -> Output {
@@ -223,4 +227,54 @@ fn a_trace_that_could_not_be_read_is_not_written() {
         assert_eq!(out.status.code(), Some(1), "{args:?}");
         assert!(out.stdout.is_empty() && text(&out.stderr).contains("a trace has 1 to"), "{args:?}");
     }
+}
+
+/// A file that the system refuses to this user was called damaged.
+#[test]
+fn a_file_that_is_refused_to_this_user_is_1() {
+    const OTHER: holdfast::TableDefinition<u64, u64> = holdfast::TableDefinition::new("other");
+    const ROWS: holdfast::TableDefinition<u64, u64> = holdfast::TableDefinition::new("rows");
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data.hf");
+    let db = holdfast::Database::create(&data).unwrap();
+    for table in [&OTHER, &ROWS] {
+        db.transact(|txn| txn.open_table(table)?.insert(1, 1)).unwrap();
+    }
+    let file = db.list_tables().into_iter().find(|table| table.name == "rows").unwrap().file;
+    db.close().unwrap();
+    let allow = |path: &Path, mode| std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    for entry in std::fs::read_dir(&data).unwrap() {
+        allow(&entry.unwrap().path(), 0o644);
+    }
+    [dir.path(), &data].into_iter().for_each(|dir| allow(dir, 0o777));
+    allow(&data.join(&file), 0o000);
+    let check = |more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        command.arg("check").arg(&data).args(more);
+        if std::fs::metadata(dir.path()).unwrap().uid() == 0 {
+            // Nothing is refused to the superuser.
+            command.uid(65_534).gid(65_534);
+        }
+        command.output()
+    };
+    // The superuser's programs may be where others do not come.
+    let Ok(out) = check(&[]) else { return };
+    let (shown, message) = (text(&out.stdout), text(&out.stderr));
+    assert_eq!(out.status.code(), Some(1), "{shown}{message}");
+    assert!(shown.contains(&format!("rows: open {file}: Permission denied")), "{shown}");
+    assert!(!shown.contains("damaged") && shown.contains("1 rows"), "{shown}");
+    assert!(message.contains("refused to this user"), "{message}");
+    let out = check(&["--json"]).unwrap();
+    let shown: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!((out.status.code(), &shown["refused"][0]["table"]), (Some(1), &serde_json::json!("rows")), "{shown:#}");
+    // The other table is saved.
+    let target = dir.path().join("rescued.hf");
+    let out = check(&["--salvage", target.to_str().unwrap()]);
+    let out = out.unwrap();
+    let (shown, message) = (text(&out.stdout), text(&out.stderr));
+    assert_eq!(out.status.code(), Some(3), "{shown}{message}");
+    assert!(shown.contains("other: 1 rows rescued") && shown.contains("rows: nothing was rescued"), "{shown}");
+    allow(&data.join("system.hf"), 0o000);
+    let out = check(&[]).unwrap();
+    assert_eq!((out.status.code(), text(&out.stdout).as_str()), (Some(1), ""), "{}", text(&out.stderr));
 }

@@ -42,6 +42,8 @@ pub enum FaultKind {
     Eio,
     /// The operation is not done and fails with ENOSPC.
     Enospc,
+    /// The operation is not done and fails with EACCES.
+    Eacces,
     /// A write is done for the first half of its sectors and fails with EIO; other operations as
     /// [`FaultKind::Eio`].
     Torn,
@@ -177,6 +179,7 @@ impl FaultDisk {
 fn error(kind: FaultKind, operation: &'static str, file: &str) -> Error {
     let source = match kind {
         FaultKind::Enospc => rustix::io::Errno::NOSPC,
+        FaultKind::Eacces => rustix::io::Errno::ACCESS,
         FaultKind::Eio | FaultKind::Torn | FaultKind::Lost => rustix::io::Errno::IO,
     };
     Error::io(operation, file, io::Error::from(source))

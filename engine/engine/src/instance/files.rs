@@ -11,8 +11,9 @@ use crate::instance::meta::Meta;
 
 /// Files of tables, or why they cannot be used.
 pub(crate) type Opened = HashMap<SpaceId, Result<Arc<SpaceFile>>>;
-/// Files of tables that are open and that nothing uses.
-pub(crate) type Withheld = HashMap<SpaceId, Arc<SpaceFile>>;
+/// Files of tables that redo has set aside: they are open and nothing but a salvage uses them, or
+/// they are not open, and the log is kept for them.
+pub(crate) type Withheld = HashMap<SpaceId, Option<Arc<SpaceFile>>>;
 
 /// The files of an open database.
 pub(crate) struct Files {
@@ -23,7 +24,7 @@ pub(crate) struct Files {
     pub undo: Arc<SpaceFile>,
     /// The tables' files that recovery has met.
     pub opened: Opened,
-    /// Those of them that have a page which recovery could not read: among `opened` is the error.
+    /// Those of them that are set aside: among `opened` is the error.
     pub withheld: Withheld,
 }
 

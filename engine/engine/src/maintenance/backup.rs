@@ -40,7 +40,7 @@ use holdfast_wal::{LogCopy, LogTail};
 
 use crate::instance::Instance;
 use crate::instance::settings::Builder;
-use crate::maintenance::pieces::read_piece;
+use crate::maintenance::pieces::{is_loss, read_piece};
 use crate::maintenance::report::{Finding, VerifyOptions, VerifyReport};
 use crate::maintenance::verify;
 use crate::schema::versions::Schema;
@@ -78,9 +78,10 @@ impl BackupOptions {
     }
 
     /// Whether tables whose files cannot be used (missing, cut off, another database's, written by
-    /// a newer version) are left out and listed in [`BackupReport::left_out`], instead of failing
-    /// the backup before it copies anything. In the copy they are damaged: their files are missing.
-    /// Default false. A damaged page fails the backup in any case.
+    /// a newer version, not returned by the device) are left out and listed in
+    /// [`BackupReport::left_out`], instead of failing the backup before it copies anything. In the
+    /// copy they are damaged: their files are missing. Default false. A damaged page fails the
+    /// backup in any case.
     #[must_use]
     pub fn leave_out_damaged(mut self, on: bool) -> BackupOptions {
         self.leave_out_damaged = on;
@@ -223,9 +224,9 @@ fn spaces_to_copy(
     Ok((spaces, left_out))
 }
 
-/// Whether the error says that a table is unusable, and not that the database or its disk is.
+/// Whether the error says that a table is unusable, and not that the database is.
 fn is_of_table(error: &Error) -> bool {
-    error.is_damage() || matches!(error, Error::Incompatible(_))
+    is_loss(error) || matches!(error, Error::Incompatible(_))
 }
 
 /// The error, naming the table.
@@ -345,8 +346,10 @@ impl<'a> Backup<'a> {
         // The log that is copied may have records of a page that is free by now. Its damage is no
         // damage of its table.
         let access = pool.access(if is_allocated { AccessKind::Backup } else { AccessKind::Recovery });
+        let is_still_allocated = || Ok(is_allocated && space.is_allocated(id.no, &access)?);
         let guard = match pool.fix_shared(space.space(), id.no, &access) {
-            Err(error) if error.is_damage() && !is_allocated => return Ok(()),
+            // A compaction may have cut it off by now.
+            Err(error) if error.is_damage() && !is_still_allocated()? => return Ok(()),
             fixed => fixed?,
         };
         bytes.copy_from_slice(&guard);
@@ -420,6 +423,9 @@ pub(crate) fn restore(settings: &Builder, dir: &Path) -> Result<VerifyReport> {
     if let Some(finding) = report.findings.first() {
         let what = format!("{}: {} ({} findings in all)", finding.table, finding.what, report.findings.len());
         return Err(Error::damaged_file(dir.display(), what));
+    }
+    if let Some(refused) = report.refused.first() {
+        return Err(Error::invalid(format!("table `{}` was not checked: {}", refused.table, refused.what)));
     }
     instance.close()?;
     Ok(report)

@@ -20,5 +20,5 @@ pub(crate) fn read_piece(file: &dyn File, at: u64, piece: &mut [u8]) -> Result<b
 /// True if the error says that stored bytes are lost: they are not what was written, or the device
 /// does not return them.
 pub(crate) fn is_loss(error: &Error) -> bool {
-    error.is_damage() || matches!(error, Error::Io { operation: "read", .. })
+    error.is_damage() || error.is_unread()
 }

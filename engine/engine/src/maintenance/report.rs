@@ -69,6 +69,9 @@ pub struct Finding {
 pub struct VerifyReport {
     /// What is wrong; empty if all is well.
     pub findings: Vec<Finding>,
+    /// Tables that were not checked, since the system refuses their files to this user: that is no
+    /// damage.
+    pub refused: Vec<Finding>,
     /// Pages read.
     pub pages: u64,
     /// Rows of tables found: those whose newest version is no deletion.
@@ -86,9 +89,9 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong.
+    /// Whether nothing is wrong, and no table was refused.
     #[must_use]
     pub fn is_clean(&self) -> bool {
-        self.findings.is_empty()
+        self.findings.is_empty() && self.refused.is_empty()
     }
 }

@@ -1,10 +1,11 @@
 //! Saving what can be read of a damaged table.
 //!
 //! **Rows.** The tree above them may be what is damaged, so the file is read page by page: every
-//! sound page that says it is a leaf of the table's rows gives its rows. A row whose large value
-//! cannot be read is counted and left out. Of every row the version is taken that was committed
-//! when the salvage began; the newest one, if older versions cannot be read. Of entries that are
-//! copied the same.
+//! sound page that says it is a leaf of the table's rows gives its rows. A file that redo has set
+//! aside is read through the pool like any other, with what the log had for it. A row whose large
+//! value cannot be read is counted and left out. Of every row the version is taken that was
+//! committed when the salvage began; the newest one, if older versions cannot be read. Of entries
+//! that are copied the same.
 //!
 //! **Entries.** The table in the target never has an index that lacks entries. If it is known how
 //! entries are made - the program has created the table, or opened it for writing, in the target or
@@ -32,6 +33,7 @@ use crate::rows::definition::IndexSpec;
 use crate::rows::entries;
 use crate::schema::catalog::IndexRecord;
 use crate::schema::handle::TableHandle;
+use crate::schema::store::indexes_in;
 use crate::session::retry;
 use crate::session::transaction::Transaction;
 use crate::{Error, Result};
@@ -89,17 +91,28 @@ pub(crate) fn salvage_table(
     }
     let schema = instance.schema();
     let table = schema.get(name).ok_or_else(|| Error::TableNotFound(name.into()))?;
-    // A table whose file cannot be used has no indexes either.
-    let space = table.store.space()?;
+    let space = table.store.space().or_else(|error| table.store.file.withheld_space().ok_or(error))?;
+    let made;
+    let indexes = match table.store.all_indexes() {
+        [] => {
+            // Pages that redo has made are among those that are looked at, as far as the file takes
+            // them.
+            let _ = instance.pool().flush_space(space.space());
+            made = indexes_in(space, &table.record);
+            &made
+        }
+        indexes => indexes,
+    };
+    let source = Source { instance, table, space, indexes };
     let mut view = reference.begin(TxnOptions::snapshot());
     view.take_snapshot();
     let mut report = SalvageReport::default();
-    let (copy, entries) = destination(instance, table, target, &mut report)?;
+    let (copy, entries) = destination(&source, target, &mut report)?;
     let specs: &[Arc<IndexSpec>] = if let Entries::Made(specs) = &entries { specs } else { &[] };
     let mut rows = Rows::new(target, &copy, specs);
     let pages = space.space().file().len()? / instance.meta.page_size as u64;
     for no in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
-        read_page(instance, table, &mut view, PageNo(no), &mut rows, &mut report)?;
+        read_page(&source, &mut view, PageNo(no), &mut rows, &mut report)?;
     }
     rows.write(&mut report)?;
     if let Entries::Copied(indexes) = &entries {
@@ -110,14 +123,23 @@ pub(crate) fn salvage_table(
     Ok(report)
 }
 
+/// The table that is salvaged.
+struct Source<'s> {
+    instance: &'s Instance,
+    table: &'s TableHandle,
+    /// Its file, which may be one that nothing else uses.
+    space: &'s Arc<SpaceFile>,
+    /// Its indexes there, the clustered one first.
+    indexes: &'s [Arc<TableIndex>],
+}
+
 /// The table that takes the rows, created if there is none, and where its entries come from.
 fn destination(
-    instance: &Instance,
-    table: &TableHandle,
+    source: &Source<'_>,
     target: &Local<Arc<Instance>>,
     report: &mut SalvageReport,
 ) -> Result<(Arc<TableHandle>, Entries)> {
-    let record = &table.record;
+    let (table, record) = (source.table, &source.table.record);
     if let Some(there) = target.schema().get(&table.name) {
         let mismatch = |what: &str| Error::TableMismatch { table: table.name.clone(), what: what.into() };
         if (&there.record.key_type, &there.record.value_type) != (&record.key_type, &record.value_type) {
@@ -138,8 +160,8 @@ fn destination(
         return Ok((copy, Entries::Made(specs.to_vec())));
     }
     let (mut records, mut indexes) = (Vec::new(), Vec::new());
-    for (record, index) in record.indexes.iter().zip(&table.store.all_indexes()[1..]) {
-        if is_intact(instance, index)? {
+    for (record, index) in record.indexes.iter().zip(&source.indexes[1..]) {
+        if is_intact(source.instance, index)? {
             records.push(record.clone());
             indexes.push(Arc::clone(index));
         } else {
@@ -181,14 +203,14 @@ fn is_intact(instance: &Instance, index: &Arc<TableIndex>) -> Result<bool> {
 
 /// Appends the rows of a page, if it is a leaf of rows.
 fn read_page(
-    instance: &Instance,
-    table: &TableHandle,
+    source: &Source<'_>,
     view: &mut Txn,
     no: PageNo,
     rows: &mut Rows<'_>,
     report: &mut SalvageReport,
 ) -> Result<()> {
-    let (space, index) = (table.store.space()?, &table.store.all_indexes()[0]);
+    let Source { instance, table, space, indexes } = *source;
+    let index = &indexes[0];
     let access = instance.pool().access(AccessKind::Maintenance);
     // A page that was given back may still hold rows of before. If that cannot be told, what it
     // holds is better than nothing.

@@ -75,7 +75,7 @@ pub(crate) fn salvage_files(
     // Nothing is logged, but pages are read through a pool, which has a log.
     let wal = Wal::create(Arc::new(MemoryDisk::new()), [0; 16], config, Arc::clone(&environment.metrics))?;
     let store = environment.store(page_size, &wal)?;
-    let saved = Salvage { disk, store: &store, target }.tables(&files);
+    let saved = Salvage { disk, store: &store, target, passes_over: only.is_none() }.tables(&files);
     store.pool().shutdown();
     wal.close()?;
     saved
@@ -110,12 +110,15 @@ fn page_size_of(disk: &dyn Disk, files: &[(SpaceId, String)]) -> Result<Option<u
     }
     let mut sound: HashMap<usize, u64> = HashMap::default();
     for (id, name) in files {
-        let file = disk.open(name, OpenOptions::new(FileKind::Data).read_only(true))?;
-        let mut bytes = AlignedBuf::zeroed(file.len()?.min(LOOKED_AT) as usize);
-        match file.read_at(0, &mut bytes) {
-            Err(error) if is_loss(&error) => continue,
+        let first = || {
+            let file = disk.open(name, OpenOptions::new(FileKind::Data).read_only(true))?;
+            let mut bytes = AlignedBuf::zeroed(file.len()?.min(LOOKED_AT) as usize);
+            file.read_at(0, &mut bytes).map(|()| bytes)
+        };
+        let bytes = match first() {
+            Err(error) if is_lost(&error) => continue,
             read => read?,
-        }
+        };
         if let Some(header) = SpaceHeader::decode(&bytes[..bytes.len().min(PAGE_SIZE_MAX)])
             && is_page_size(header.page_size as usize)
         {
@@ -131,6 +134,11 @@ fn page_size_of(disk: &dyn Disk, files: &[(SpaceId, String)]) -> Result<Option<u
     }
     let best = sound.into_iter().max_by_key(|&(size, count)| (count * size as u64, size));
     Ok(best.filter(|&(_, count)| count > 0).map(|(size, _)| size))
+}
+
+/// As [`is_loss`], unless the system refuses a file to this user: another one may save more.
+fn is_lost(error: &Error) -> bool {
+    is_loss(error) && !error.is_refusal()
 }
 
 /// What is known of a table.
@@ -159,6 +167,8 @@ struct Salvage<'a> {
     disk: &'a dyn Disk,
     store: &'a Arc<Store>,
     target: &'a Local<Arc<Instance>>,
+    /// A file that cannot be opened is no reason not to save the others.
+    passes_over: bool,
 }
 
 impl Salvage<'_> {
@@ -170,10 +180,18 @@ impl Salvage<'_> {
         let names = self.names()?;
         let mut reports = Vec::new();
         for (id, name) in files {
-            let space = SpaceFile::open_unchecked(self.store, self.disk, *id, name)?;
+            let known = names.tables.iter().find(|table| table.record.space == *id);
+            let space = match SpaceFile::open_unchecked(self.store, self.disk, *id, name) {
+                Err(error) if self.passes_over && is_lost(&error) => {
+                    // How many pages it has is not known.
+                    let report = SalvageReport { lost_pages: 1, ..SalvageReport::default() };
+                    reports.push((known.map_or_else(|| name.clone(), |known| known.name.clone()), report));
+                    continue;
+                }
+                opened => opened?,
+            };
             let own = space.header(&self.access()).map(|header| header.uuid).ok();
-            let is_own = own.is_none() || names.uuid.is_none() || own == names.uuid;
-            let known = names.tables.iter().find(|table| is_own && table.record.space == *id);
+            let known = known.filter(|_| own.is_none() || names.uuid.is_none() || own == names.uuid);
             reports.push(self.table(&space, name, known)?);
             space.close(true)?;
         }
@@ -184,7 +202,10 @@ impl Salvage<'_> {
         if !self.disk.exists(SYSTEM.1)? {
             return Ok(Names::default());
         }
-        let space = SpaceFile::open_unchecked(self.store, self.disk, SYSTEM.0, SYSTEM.1)?;
+        let space = match SpaceFile::open_unchecked(self.store, self.disk, SYSTEM.0, SYSTEM.1) {
+            Err(error) if is_lost(&error) => return Ok(Names::default()),
+            opened => opened?,
+        };
         let uuid = space.header(&self.access()).map(|header| header.uuid).ok();
         let mut tables: HashMap<Vec<u8>, Option<Known>> = HashMap::default();
         let (leaves, _) = self.leaves(&space)?;

@@ -21,7 +21,8 @@
 //! freed during its look, and what it finds is believed only if it is found again, and again.
 //!
 //! A page that the device does not return, or does not take, is reported like one that is damaged:
-//! of its table, and the check goes on with the others.
+//! of its table, and the check goes on with the others. A table whose file the system refuses to
+//! this user is reported as that.
 
 use std::sync::Arc;
 
@@ -112,6 +113,15 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
+    /// Reports a table that cannot be read.
+    fn lost(&mut self, table: &str, error: &Error) {
+        if error.is_refusal() {
+            self.report.refused.push(Finding { table: table.into(), what: error.to_string() });
+        } else {
+            self.find(table, error);
+        }
+    }
+
     fn find(&mut self, table: &str, what: impl std::fmt::Display) {
         let finding = Finding { table: table.into(), what: what.to_string() };
         if !self.report.findings.contains(&finding) {
@@ -159,11 +169,17 @@ impl Run<'_> {
         let space = match store.space() {
             Ok(space) => Arc::clone(space),
             Err(error) => {
-                self.find(&table.name, error);
+                self.lost(&table.name, &error);
                 return Ok(());
             }
         };
-        self.pages(&table.name, &space)?;
+        match self.pages(&table.name, &space) {
+            Err(error) if is_loss(&error) => {
+                self.lost(&table.name, &error);
+                return Ok(());
+            }
+            read => read?,
+        }
         self.structure(&table.name, &space, &mut *check_trees(&self.instance.txns, store.all_indexes()))?;
         if let Some(error) = space.space().damaged()
             && self.report.findings.len() == before

@@ -23,6 +23,14 @@ pub(crate) enum Origin {
     Created,
 }
 
+/// The indexes of `record` in its file, the clustered one first.
+pub(crate) fn indexes_in(space: &Arc<SpaceFile>, record: &TableRecord) -> Vec<Arc<TableIndex>> {
+    let open = |id, root| Tree::open(space, id, root);
+    let rows = TableIndex::new(open(record.clustered, record.root), IndexKind::Rows);
+    let entries = record.indexes.iter().map(|i| TableIndex::leading_to(&rows, open(i.id, i.root)));
+    std::iter::once(Arc::clone(&rows)).chain(entries).collect()
+}
+
 /// Says that `indexes`, of a table of this `lifetime`, have been filled just now, or made: views of
 /// before cannot use them. A temporary table is its session's own, which knows what it has put
 /// there: its old views can.
@@ -63,13 +71,7 @@ impl TableStore {
         space: Result<Arc<SpaceFile>>,
         origin: Origin,
     ) -> TableStore {
-        let mut indexes = Vec::new();
-        if let Ok(space) = &space {
-            let open = |id, root| Tree::open(space, id, root);
-            let rows = TableIndex::new(open(record.clustered, record.root), IndexKind::Rows);
-            indexes.push(Arc::clone(&rows));
-            indexes.extend(record.indexes.iter().map(|i| TableIndex::leading_to(&rows, open(i.id, i.root))));
-        }
+        let indexes = space.as_ref().map_or_else(|_| Vec::new(), |space| indexes_in(space, record));
         let known: Vec<bool> = indexes.iter().map(|index| txns.register(index)).collect();
         let counted = origin != Origin::Found || known.first().is_some_and(|&known| known);
         let lifetime = if record.temporary { Lifetime::Temporary } else { Lifetime::Lasting };

@@ -10,7 +10,7 @@ use holdfast_io::{AlignedBuf, Disk, FileKind, OpenOptions};
 use holdfast_metrics::{Spread, thread_group};
 use holdfast_pool::AccessKind;
 use holdfast_tree::space::{MAY_GO, SpaceHeader};
-use holdfast_tree::{Lifetime, SpaceFile};
+use holdfast_tree::{Lifetime, SpaceFile, Store};
 use holdfast_txn::Wait;
 
 use crate::{Error, Result};
@@ -270,14 +270,31 @@ fn write_mark(space: &SpaceFile) -> Result<()> {
 /// it for long.
 const CUT: u64 = 1 << 30;
 
+/// A file that cannot be used as a table's, and that the log may be kept for.
+struct Withheld {
+    store: Arc<Store>,
+    id: SpaceId,
+    /// The file, if it is open.
+    space: Option<Arc<SpaceFile>>,
+}
+
+impl Withheld {
+    /// Discards its pages, and keeps the log no longer.
+    fn end(&self) -> Result<()> {
+        self.space.as_ref().map_or(Ok(()), |space| space.close(true))?;
+        self.store.pool().release(self.id);
+        Ok(())
+    }
+}
+
 /// The file of a table, which all versions of its definition share.
 pub(crate) struct TableFile {
     disk: Arc<dyn Disk>,
     name: String,
     /// The file, or why it cannot be used.
     pub space: Result<Arc<SpaceFile>>,
-    /// The file that cannot be used, since it has a page which recovery could not read.
-    withheld: OnceLock<Arc<SpaceFile>>,
+    /// What an open has set aside.
+    withheld: OnceLock<Withheld>,
     pub gate: WriterGate,
     /// Of a temporary table nothing need be durable.
     pub lifetime: Lifetime,
@@ -342,9 +359,14 @@ impl TableFile {
         Ok(())
     }
 
-    /// The file is open, and is to go with the table, but nothing uses its pages.
-    pub(crate) fn withhold(&self, space: Arc<SpaceFile>) {
-        let _ = self.withheld.set(space);
+    /// The file was set aside: `space`, if it is open. It is to go with the table.
+    pub(crate) fn withhold(&self, store: &Arc<Store>, id: SpaceId, space: Option<Arc<SpaceFile>>) {
+        let _ = self.withheld.set(Withheld { store: Arc::clone(store), id, space });
+    }
+
+    /// The file that was set aside, if it is open: for a salvage.
+    pub(crate) fn withheld_space(&self) -> Option<&Arc<SpaceFile>> {
+        self.withheld.get()?.space.as_ref()
     }
 
     /// The file does not go with the table: it is another one's.
@@ -372,24 +394,32 @@ impl TableFile {
     /// `error`, if the checkpoint does not wait for the file; those of removing it.
     pub(crate) fn give_up(&self, error: Error) -> Result<()> {
         let unwritten = self.space.as_ref().ok().filter(|space| space.space().has_failed_write());
-        let Some(space) = unwritten.or(self.withheld.get()) else { return Err(error) };
-        self.remove_with_pages(space)
+        match (unwritten, self.withheld.get()) {
+            (Some(space), _) => self.remove().and_then(|()| space.close(true)),
+            (None, Some(withheld)) => self.remove().and_then(|()| withheld.end()),
+            (None, None) => Err(error),
+        }
     }
 
-    /// Removes the file for good, and then discards its pages: the log is kept for them until then.
-    fn remove_with_pages(&self, space: &SpaceFile) -> Result<()> {
+    /// Removes the file for good. Its pages are discarded after that: the log is kept for them
+    /// until then.
+    fn remove(&self) -> Result<()> {
         self.disk.remove(&self.name)?;
-        self.disk.sync_dir()?;
-        space.close(true)
+        self.disk.sync_dir()
     }
 
     fn give_back(&self) -> Result<()> {
-        if let Some(space) = self.space.as_ref().ok().or(self.withheld.get()) {
+        if let Some(withheld) = self.withheld.get() {
+            // The catalog does not have the table: the log is not kept for a file that stays.
+            let removed = self.remove();
+            return withheld.end().and(removed);
+        }
+        if let Ok(space) = &self.space {
             let file = space.space().file();
             if self.lifetime == Lifetime::Lasting && write_mark(space).is_err() {
                 // Its pages are discarded if the file is gone for good. Else its header is written
                 // in the end, with what the log says.
-                return self.remove_with_pages(space);
+                return self.remove().and_then(|()| space.close(true));
             }
             space.close(true)?;
             let mut len = file.len()?;

@@ -2,8 +2,15 @@
 //!
 //! A database exists as soon as `holdfast.meta` does. Opening checks everything before it starts
 //! anything; what fails names the file. A file of a table that cannot be opened disables that table
-//! alone. Nothing is written to, or removed, that does not say that it belongs to this database
-//! (see [`start`] and [`data_file`]).
+//! alone. Nothing is removed that does not say that it belongs to this database (see [`start`]),
+//! and nothing is written to that says it belongs to another one (see [`data_file`]).
+//!
+//! **What the log has of a file that cannot be used** (see [`find_table`]) is not lost:
+//! 1. A file whose header is damaged or cannot be read gets its records, so that a salvage finds
+//!    what was committed. A page of it that cannot be read is withheld.
+//! 2. For a file that cannot be opened, is of a newer version, or has torn pages and does not take
+//!    their images, log and images are kept until an open can use it, or its table is dropped.
+//! 3. A file that is missing, or says that it is another one, gets nothing, and nothing is kept.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -13,18 +20,19 @@ use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, HashMap, Lsn, PageId, PageNo, Result, SpaceId, page};
 use holdfast_io::{AlignedBuf, Disk, File, FileDisk, FileKind, OpenOptions};
 use holdfast_metrics::Counter;
-use holdfast_pool::{AccessKind, Space, restore_torn_pages};
-use holdfast_tree::Redo;
+use holdfast_pool::{Access, AccessKind, Space, restore_torn_pages};
 use holdfast_tree::space::SpaceHeader;
+use holdfast_tree::{Redo, SpaceFile, Store};
 use holdfast_txn::TxnSystem;
 use holdfast_wal::{CHECKPOINT_FILE, Recovery, Wal};
 
 use crate::instance::Instance;
 use crate::instance::environment::{Environment, SYSTEM, UNDO};
-use crate::instance::files::{Files, open_space, open_table};
+use crate::instance::files::{Files, Opened, Withheld, open_space, open_table};
 use crate::instance::meta::{META, Meta};
 use crate::instance::overlay::OverlayDisk;
 use crate::instance::settings::{Builder, RecoveryProgress};
+use crate::schema::table_file::is_of_another;
 use crate::startup::creation;
 use crate::startup::start::start;
 
@@ -87,15 +95,25 @@ fn open_on(environment: Environment) -> Result<Arc<Instance>> {
     let log = recovery.checkpoint_lsn()..recovery.end_lsn();
     let torn = restore_torn_pages(&**disk, page_size, log, &mut |id| data_file(&**disk, &meta, id))?;
     environment.metrics.add(Counter::DblwrPagesRestored, torn.restored.len() as u64);
+    if let Some((_, error)) = torn.failed.iter().find(|(id, _)| !is_table(*id)) {
+        return Err(error.clone());
+    }
     let store = environment.store(page_size, &wal)?;
+    store.pool().keep_images(&torn.kept);
     let open = |(id, name): (SpaceId, &str)| open_space(&**disk, &store, &meta, id, name);
     let (system, undo) = (open(SYSTEM)?, open(UNDO)?);
     let payload = recovery.checkpoint_payload().to_vec();
-    let (opened, withheld) = (HashMap::default(), HashMap::default());
+    let withheld = torn.failed.iter().map(|(id, _)| (*id, None)).collect();
+    let opened = torn.failed.into_iter().map(|(id, error)| (id, Err(error))).collect();
     let mut files = Files { meta, wal_config, store: Arc::clone(&store), system, undo, opened, withheld };
     redo(&environment, &mut files, recovery)?;
     let txns = TxnSystem::open(&store, &files.undo, environment.txn_config(page_size), &payload)?;
     start(environment, files, txns)
+}
+
+/// Whether a space is that of a table.
+fn is_table(id: SpaceId) -> bool {
+    ![SYSTEM.0, UNDO.0].contains(&id)
 }
 
 /// The file of a space, whose pages may be torn, or `None` if there is none, or another database's
@@ -106,7 +124,11 @@ fn data_file(disk: &dyn Disk, meta: &Meta, id: SpaceId) -> Result<Option<Arc<dyn
         return Ok(None);
     }
     let file = disk.open(&name, OpenOptions::new(FileKind::Data))?;
-    let header = sound_header(&*file, id, meta.page_size)?;
+    let header = match sound_header(&*file, id, meta.page_size) {
+        // An image may replace it.
+        Err(error) if error.is_unread() => None,
+        header => header?,
+    };
     Ok(header.is_none_or(|header| header.uuid == meta.uuid).then_some(file))
 }
 
@@ -121,40 +143,57 @@ fn sound_header(file: &dyn File, id: SpaceId, page_size: usize) -> Result<Option
     Ok(if is_sound { SpaceHeader::decode(&first) } else { None })
 }
 
+/// The file of a table, or of one that is gone, for redo: see the module. `None`: it gets no
+/// records.
+fn find_table(
+    disk: &dyn Disk,
+    store: &Arc<Store>,
+    meta: &Meta,
+    id: SpaceId,
+    (opened, withheld): (&mut Opened, &mut Withheld),
+) -> Option<Arc<Space>> {
+    if opened.contains_key(&id) {
+        // Its pages may be torn.
+        return None;
+    }
+    let name = id.file_name();
+    let file = match disk.exists(&name) {
+        Ok(false) => return None,
+        Ok(true) => open_table(disk, store, meta, id),
+        Err(error) => Err(error),
+    };
+    let found = match &file {
+        Ok(space) => Some(Arc::clone(space)),
+        Err(error) if error.is_damage() && is_of_another(disk, id, meta.uuid).unwrap_or(true) => None,
+        Err(Error::Incompatible(_)) => withheld.entry(id).or_default().clone(),
+        Err(_) => withheld.entry(id).or_insert(SpaceFile::open_headless(store, disk, id, &name).ok()).clone(),
+    };
+    opened.insert(id, file);
+    found.map(|space| Arc::clone(space.space()))
+}
+
 /// Applies the log from the checkpoint to its end, and opens it for appending.
 fn redo(environment: &Environment, files: &mut Files, mut recovery: Recovery) -> Result<()> {
     let (disk, store, meta) = (Arc::clone(&environment.disk), Arc::clone(&files.store), files.meta.clone());
     let own: [Arc<Space>; 2] = [&files.system, &files.undo].map(|s| Arc::clone(s.space()));
-    let opened = &mut files.opened;
-    let redo = Redo::new(&files.store, move |id| {
-        if let Some(space) = own.iter().find(|s| s.id() == id) {
-            return Ok(Some(Arc::clone(space)));
-        }
-        if !disk.exists(&id.file_name())? {
-            return Ok(None);
-        }
-        let file = opened.entry(id).or_insert_with(|| open_table(&*disk, &store, &meta, id));
-        match file {
-            Ok(file) => Ok(Some(Arc::clone(file.space()))),
-            // Its table is lost to its users, with what the log has for it.
-            Err(error) if error.is_damage() || matches!(error, Error::Incompatible(_)) => Ok(None),
-            // It may be there the next time, and this log may not.
-            Err(error) => Err(error.clone()),
-        }
+    let (opened, withheld) = (&mut files.opened, &mut files.withheld);
+    let redo = Redo::new(&files.store, move |id| match own.iter().find(|s| s.id() == id) {
+        Some(space) => Ok(Some(Arc::clone(space))),
+        None => Ok(find_table(&*disk, &store, &meta, id, (&mut *opened, &mut *withheld))),
     })
     .pass_over(|id| id != SYSTEM.0 && !holdfast_base::planted!("redo-stops-at-damage"));
     // A page that the device does not return disables its table, and the log is kept for it.
-    let unread: Arc<Mutex<Vec<(SpaceId, Lsn, Error)>>> = Arc::default();
+    let unread: Arc<Mutex<Vec<(PageId, Lsn, Error)>>> = Arc::default();
     let noted = Arc::clone(&unread);
     let redo = redo.withhold(move |id, lsn, error| {
-        let is_table = ![SYSTEM.0, UNDO.0].contains(&id);
-        if is_table {
+        if is_table(id.space) {
             noted.lock().push((id, lsn, error.clone()));
         }
-        is_table
+        is_table(id.space)
     });
-    let access = files.store.pool().access(AccessKind::Recovery);
-    let log_bytes_total = recovery.progress().total;
+    let pool = Arc::clone(files.store.pool());
+    let access = pool.access(AccessKind::Recovery);
+    let (first, log_bytes_total) = (recovery.checkpoint_lsn(), recovery.progress().total);
     let mut report = |log_bytes_done| {
         if let Some(callback) = &environment.settings.on_recovery_progress {
             callback(RecoveryProgress { log_bytes_done, log_bytes_total });
@@ -162,22 +201,49 @@ fn redo(environment: &Environment, files: &mut Files, mut recovery: Recovery) ->
     };
     report(0);
     redo.run(&mut recovery, &mut report)?;
-    for (id, lsn, error) in unread.lock().drain(..) {
-        files.store.pool().hold_checkpoint(id, lsn, error.clone());
-        if let Some(Ok(space)) = files.opened.insert(id, Err(error)) {
-            files.withheld.insert(id, space);
-        }
-    }
+    withhold(files, first, std::mem::take(&mut *unread.lock()));
     recovery.finish()?;
     // That a file grew may have been lost although the log knows of it.
     let own = [&files.system, &files.undo];
-    for space in files.opened.values().filter_map(|file| file.as_ref().ok()).chain(own) {
-        match space.finish_recovery(&access) {
-            // A damaged table is an error of its users, not of the open, and so is a full disk one
-            // of the statements that need room.
-            Err(error) if error.is_damage() || matches!(error, Error::DiskFull(_)) => {}
-            result => result?,
+    own.into_iter().try_for_each(|space| lengthen(space, &access))?;
+    let tables = files.opened.iter().filter_map(|(id, file)| Some((*id, Arc::clone(file.as_ref().ok()?))));
+    for (id, space) in tables.collect::<Vec<_>>() {
+        if let Err(error) = lengthen(&space, &access) {
+            files.store.wal().check_poisoned()?;
+            pool.hold_checkpoint(id, first, error.clone());
+            files.opened.insert(id, Err(error));
+            files.withheld.insert(id, Some(space));
         }
     }
     Ok(())
+}
+
+/// Disables the tables that have pages which redo could not read, and keeps the log for these, and
+/// from its checkpoint, `first`, on for those of the files that are set aside which are not open.
+fn withhold(files: &mut Files, first: Lsn, unread: Vec<(PageId, Lsn, Error)>) {
+    let pool = files.store.pool();
+    let mut pages: HashMap<SpaceId, HashMap<PageNo, Error>> = HashMap::default();
+    for (page, lsn, error) in unread {
+        pool.hold_checkpoint(page.space, lsn, error.clone());
+        pages.entry(page.space).or_default().insert(page.no, error.clone());
+        if let Some(Ok(space)) = files.opened.insert(page.space, Err(error)) {
+            files.withheld.insert(page.space, Some(space));
+        }
+    }
+    for (id, space) in &files.withheld {
+        match (space, files.opened.get(id)) {
+            (Some(space), _) => space.space().withhold(pages.remove(id).unwrap_or_default()),
+            (None, Some(Err(error))) => pool.hold_checkpoint(*id, first, error.clone()),
+            (None, _) => {}
+        }
+    }
+}
+
+/// Makes a file as long as its header says. That its header is damaged is an error of its users,
+/// and a full disk one of the statements that need room.
+fn lengthen(space: &SpaceFile, access: &Access<'_>) -> Result<()> {
+    match space.finish_recovery(access) {
+        Err(error) if error.is_damage() || matches!(error, Error::DiskFull(_)) => Ok(()),
+        result => result,
+    }
 }

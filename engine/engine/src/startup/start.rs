@@ -70,7 +70,9 @@ fn open_tables(
             record.index_ids().for_each(|id| instance.txns.register_unusable(id, &record.space.file_name(), why));
         }
         let store = TableStore::open(&instance.txns, &instance.disk, &record, space, Origin::Found);
-        withheld.remove(&id).into_iter().for_each(|space| store.file.withhold(space));
+        if let Some(space) = withheld.remove(&id) {
+            store.file.withhold(&instance.store, id, space);
+        }
         Arc::new(TableHandle::new(name, record, Arc::new(store)))
     };
     Schema::new(records.into_iter().map(table))
@@ -78,7 +80,8 @@ fn open_tables(
 
 /// Says in the files of the catalog's tables that they may not go: a crash may have come between a
 /// change of the catalog and what the file says of it. Makes tables empty whose load was cut short,
-/// and wipes what a crash has left behind the ends of files.
+/// wipes what a crash has left behind the ends of files, and adds what a full disk has kept from
+/// them.
 fn settle_files(instance: &Instance, schema: &Schema) -> Result<()> {
     for table in schema.tables().filter(|table| !table.record.temporary) {
         let Ok(space) = table.store.space() else { continue };
@@ -90,6 +93,7 @@ fn settle_files(instance: &Instance, schema: &Schema) -> Result<()> {
             // Where the disk fails, pages that are allocated and not written may look damaged.
             space.wipe_tail(&instance.pool().access(AccessKind::Maintenance)).or_else(|_| instance.check())?;
         }
+        space.add_missing_end(&instance.pool().access(AccessKind::Maintenance)).or_else(|_| instance.check())?;
         if header.is_filling() {
             filling::empty(&table.store.file, table.store.all_indexes()).or_else(|_| instance.check())?;
         }
@@ -156,10 +160,14 @@ fn remove_orphans(
     }
     for id in removed {
         let opened = files.opened.remove(&id).and_then(Result::ok);
-        if let Some(space) = opened.or_else(|| files.withheld.remove(&id)) {
+        if let Some(space) = opened.or_else(|| files.withheld.remove(&id).flatten()) {
             space.close(true)?;
         }
+        files.store.pool().release(id);
     }
+    // No table needs the log that is kept for the others.
+    let is_tables = |id: &&SpaceId| records.iter().any(|(_, record)| record.space == **id);
+    files.withheld.keys().filter(|id| !is_tables(id)).for_each(|id| files.store.pool().release(*id));
     Ok(strangers)
 }
 

@@ -87,6 +87,7 @@ impl Core {
     /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; those of `evict`.
     pub(crate) fn bring_in(&self, space: &Space, no: PageNo, fill: Fill, acc: &Access<'_>) -> Result<Option<u32>> {
         let mut lease = Lease::new(self, None);
+        space.check_withheld(no)?;
         if matches!(fill, Fill::Read { redo: false, .. }) {
             self.check_reach(space, no)?;
         }
@@ -142,6 +143,9 @@ impl Core {
         for &(no, touch) in pages {
             if space.check_open().is_err() {
                 break;
+            }
+            if space.check_withheld(no).is_err() {
+                continue;
             }
             let Some(claim) = self.try_claim(space, no) else { continue };
             if space.check_open().is_err() {

@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use holdfast_base::{Error, PageId, PageNo, Result, SpaceId};
+use holdfast_base::{Error, HashMap, PageId, PageNo, Result, SpaceId};
 use holdfast_io::File;
 
 use crate::resident::access_stats::AccessStats;
@@ -25,6 +25,8 @@ pub struct Space {
     pub(crate) translation: Translation,
     stats: AccessStats,
     damaged: OnceLock<Error>,
+    /// The pages that lack what the log has, since recovery could not read them, and why.
+    withheld: OnceLock<HashMap<PageNo, Error>>,
     /// The last write to the file failed.
     write_failed: AtomicBool,
     /// The lowest page that was ever cut off.
@@ -43,6 +45,7 @@ impl Space {
             translation: Translation::new(),
             stats: AccessStats::default(),
             damaged: OnceLock::new(),
+            withheld: OnceLock::new(),
             write_failed: AtomicBool::new(false),
             cut_from: AtomicU32::new(u32::MAX),
             is_of_another_log: false,
@@ -78,6 +81,17 @@ impl Space {
     #[must_use]
     pub fn damaged(&self) -> Option<&Error> {
         self.damaged.get()
+    }
+
+    /// Gives no reader these pages as long as the space is open: they lack what the log has. To be
+    /// called once.
+    pub fn withhold(&self, pages: HashMap<PageNo, Error>) {
+        let _ = self.withheld.set(pages);
+    }
+
+    /// Refuses a page that is withheld.
+    pub(crate) fn check_withheld(&self, no: PageNo) -> Result<()> {
+        self.withheld.get().and_then(|pages| pages.get(&no)).map_or(Ok(()), |why| Err(why.clone()))
     }
 
     /// Whether the last write of its pages to its file has failed: these hold the checkpoint.

@@ -23,7 +23,8 @@
 //! and as long as the disk has room. From then on a quarter of the areas is *retired* at a time,
 //! the oldest images: no batch relies on them from then on, the batches that do have written their
 //! pages home, and these are synced. The slot of a page whose home write failed is not used again
-//! until that page has been written after all.
+//! until that page has been written after all. Nor is that of an image which an open found and
+//! could not use, until its space is gone: the file may then have so many areas more.
 //!
 //! What becomes of the images at open: see [`restore`](crate::write::restore).
 //!
@@ -86,6 +87,8 @@ struct State {
     images: HashMap<PageId, Image>,
     /// Slots that hold the only good copy of a page, perhaps.
     stuck: HashMap<PageId, u32>,
+    /// Areas beyond the limit, as many as the slots take that an open could not use.
+    more_areas: u32,
     /// Areas, one behind the other, that had no room for a batch because of such slots.
     blocked: u32,
     /// Writes to the file that wait for a sync, and that are synced: numbers of writes.
@@ -209,7 +212,7 @@ impl DoubleWriter {
             }
             synced.and_then(|()| self.disk.sync_dir()).inspect_err(|e| sync_failed(wal, e))?;
             let there = u32::try_from(len / self.offset(AREA)).unwrap_or(u32::MAX);
-            state.areas = there.clamp(LEAST_AREAS, self.most_areas);
+            state.areas = there.clamp(LEAST_AREAS, self.most_areas + state.more_areas);
             state.in_flight = vec![0; state.areas as usize];
             state.free = state.areas - 1;
         }
@@ -297,7 +300,7 @@ impl DoubleWriter {
     /// has room. The sync after the first write there makes the length durable, too.
     fn grow(&self, file: &dyn File, state: &mut State) -> bool {
         let more = state.current + 1 == state.areas
-            && state.areas < self.most_areas
+            && state.areas < self.most_areas + state.more_areas
             && file.set_len(self.offset((state.areas + 1) * AREA)).is_ok();
         if more {
             state.areas += 1;
@@ -314,6 +317,13 @@ impl DoubleWriter {
         if let Some(placed) = slots.0.iter().find(|p| p.page.id == id) {
             self.state.lock().stuck.insert(id, placed.image.slot);
         }
+    }
+
+    /// Keeps the slots of images that an open has found and could not use.
+    pub(crate) fn keep_found(&self, images: &[(PageId, u32)]) {
+        let mut state = self.state.lock();
+        state.stuck.extend(images.iter().copied());
+        state.more_areas = (images.len() as u32).div_ceil(AREA);
     }
 
     /// The batch of `pages` is written home, but for the pages `failed`. `slots`: of those that

@@ -23,9 +23,11 @@
 //!
 //! What the device does not return does not keep the database shut. A page at home that cannot be
 //! read is one that is damaged: an image beyond the checkpoint replaces it, and otherwise it is
-//! left to its readers, with its file. A slot that cannot be read is passed over if the log has
-//! nothing for redo, so that no page can be torn. Else it may hold the only good copy of a page,
-//! and the device may return it the next time: that is an error.
+//! left to its readers, with its file. A file that cannot be opened, or does not take an image, is
+//! reported with its images beyond the checkpoint: the caller uses neither the file nor their
+//! slots. A slot that cannot be read is passed over if the log has nothing for redo, so that no
+//! page can be torn. Else it may hold the only good copy of a page, and the device may return it
+//! the next time: that is an error.
 //!
 //! The time that this takes is bounded: the file is read once, from its beginning to its end; of
 //! the pages whose images lie beyond the checkpoint, which redo is about to read anyway, each is
@@ -69,7 +71,7 @@ fn was_image(home: &[u8], image: &[u8]) -> bool {
 }
 
 /// What [`restore_torn_pages`] did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct RestoreReport {
     /// Good page images found in the double-write file.
     pub images: usize,
@@ -78,6 +80,11 @@ pub struct RestoreReport {
     /// Pages that are damaged at home and whose newest image may be older than what was there: left
     /// as they are.
     pub stale: Vec<PageId>,
+    /// Spaces whose files could not be opened, or did not take an image beyond the checkpoint, and
+    /// why. Their pages may be torn.
+    pub failed: Vec<(SpaceId, Error)>,
+    /// Their images beyond the checkpoint, with their slots: the next open needs them.
+    pub kept: Vec<(PageId, u32)>,
 }
 
 /// To be called when a database is opened, before redo and before its pool is made: replaces every
@@ -88,7 +95,8 @@ pub struct RestoreReport {
 ///
 /// # Errors
 /// [`Error::DamagedFile`] if an image is newer than the end of the log, before anything is changed;
-/// those of the writes, and of reads that redo depends on.
+/// those of syncs, and of reads that redo depends on. Those of opening and writing files of pages
+/// are in the report.
 pub fn restore_torn_pages(
     disk: &dyn Disk,
     page_size: usize,
@@ -107,51 +115,74 @@ pub fn restore_torn_pages(
         return Err(Error::damaged_file("the log", what));
     }
     let checkpoint = log.start;
-    let mut image = AlignedBuf::zeroed(page_size);
-    let mut home = AlignedBuf::zeroed(page_size);
+    let mut pages = Pages { images: &*file, image: AlignedBuf::zeroed(page_size), home: AlignedBuf::zeroed(page_size) };
     for found in worth_a_look(newest, checkpoint).chunk_by(|a, b| a.id.space == b.id.space) {
-        let target = match resolve(found[0].id.space) {
-            Ok(Some(target)) => target,
-            Ok(None) => continue,
-            // Redo asks for none of its pages.
-            Err(_) if found.iter().all(|image| image.lsn <= checkpoint) => continue,
-            Err(error) => return Err(error),
+        let space = found[0].id.space;
+        let failed = match resolve(space) {
+            Ok(None) => None,
+            Ok(Some(target)) => pages.restore(&*target, found, checkpoint, &mut report)?,
+            Err(error) => Some(error),
         };
-        let mut written = false;
+        // Of the others redo asks for no page.
+        let needed = || found.iter().filter(|image| image.lsn > checkpoint);
+        if let Some(error) = failed.filter(|_| needed().next().is_some()) {
+            report.kept.extend(needed().map(|image| (image.id, (image.offset / page_size as u64) as u32)));
+            report.failed.push((space, error));
+        }
+    }
+    Ok(report)
+}
+
+/// Room for a page and its image.
+struct Pages<'f> {
+    images: &'f dyn File,
+    image: AlignedBuf,
+    home: AlignedBuf,
+}
+
+impl Pages<'_> {
+    /// Restores the pages of one space, whose images are `found`, in its file. Returns why one did
+    /// not get an image beyond the checkpoint.
+    ///
+    /// # Errors
+    /// Of the sync.
+    fn restore(
+        &mut self,
+        target: &dyn File,
+        found: &[Found],
+        checkpoint: Lsn,
+        report: &mut RestoreReport,
+    ) -> Result<Option<Error>> {
+        let (mut written, mut failed) = (false, None);
         for &Found { id, lsn, offset } in found {
-            let at = u64::from(id.no.0) * page_size as u64;
-            let state = read_home(&*target, at, id, &mut home);
-            let page = if state == Home::Sound {
-                if lsn <= checkpoint {
-                    continue;
-                }
-                &home
-            } else {
-                if lsn <= checkpoint && state == Home::Unreadable {
-                    continue;
-                }
-                file.read_at(offset, &mut image)?;
-                if lsn <= checkpoint && !was_image(&home, &image) {
-                    report.stale.push(id);
-                    continue;
-                }
-                report.restored.push(id);
-                &image
-            };
-            match target.write_at(at, page) {
+            let at = u64::from(id.no.0) * self.home.len() as u64;
+            let state = read_home(target, at, id, &mut self.home);
+            if state == Home::Sound {
                 // A file that takes no writes keeps no other table shut.
-                Err(_) if state == Home::Sound => {}
-                result => {
-                    result?;
+                written |= lsn > checkpoint && target.write_at(at, &self.home).is_ok();
+                continue;
+            }
+            if lsn <= checkpoint && state == Home::Unreadable {
+                continue;
+            }
+            let image = self.images.read_at(offset, &mut self.image);
+            if image.is_ok() && lsn <= checkpoint && !was_image(&self.home, &self.image) {
+                report.stale.push(id);
+                continue;
+            }
+            match image.and_then(|()| target.write_at(at, &self.image)) {
+                Ok(()) => {
+                    report.restored.push(id);
                     written = true;
                 }
+                Err(error) => failed = failed.or((lsn > checkpoint).then_some(error)),
             }
         }
         if written {
             target.sync()?;
         }
+        Ok(failed)
     }
-    Ok(report)
 }
 
 /// Reads the page at `at` into `page`, and says whether it is what was written there.

@@ -273,6 +273,21 @@ impl SpaceFile {
         self.make_whole(acc)
     }
 
+    /// Called when a database is opened, after [`SpaceFile::finish_recovery`]: makes a file longer
+    /// that lacks nothing but free pages at its end, since an earlier life of the database had no
+    /// room for them. A file that lacks others is damaged, and stays as it is.
+    ///
+    /// # Errors
+    /// Those of the disk and of reading header and bitmaps.
+    pub fn add_missing_end(&self, acc: &Access<'_>) -> Result<()> {
+        let there = self.space().file().len()? / self.page_size() as u64;
+        if there < u64::from(self.header(acc)?.pages) && u64::from(self.last_allocated(acc)?.0) < there {
+            self.is_short.store(true, Ordering::Release);
+            self.make_whole(acc)?;
+        }
+        Ok(())
+    }
+
     /// Makes the file as long as its page count says, if there was no room for that after redo.
     ///
     /// # Errors

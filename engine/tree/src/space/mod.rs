@@ -179,6 +179,16 @@ impl SpaceFile {
         Ok(SpaceFile::attach(store, space, found.features.incompatible))
     }
 
+    /// Opens the file `name` whatever its header says, so that redo brings its pages up to date and
+    /// a salvage finds them.
+    ///
+    /// # Errors
+    /// Failures of the disk.
+    pub fn open_headless(store: &Arc<Store>, disk: &dyn Disk, id: SpaceId, name: &str) -> Result<Arc<SpaceFile>> {
+        let file = disk.open(name, OpenOptions::new(FileKind::Data))?;
+        Ok(SpaceFile::attach(store, store.pool().open_space(id, file)?, 0))
+    }
+
     /// Opens the file `name` whatever its header says and whatever the log of `store`,
     /// to save what can be read of it.
     ///

@@ -94,6 +94,9 @@ impl Judge {
             Ok(value) => return Ok(Some(value)),
             Err(error) => error,
         };
+        if !self.may_fail(table) && self.lacks_log_for(&error) {
+            return Ok(None);
+        }
         ensure!(self.may_fail(table), "{what} of table {table}, which is whole: {error}");
         ensure!(is_clear(&error), "{what} of table {table}: {error:?}");
         self.note(table, Became::Failed);
@@ -107,6 +110,7 @@ impl Judge {
     pub fn allow_shared<T>(&mut self, what: &str, result: Result<T, Error>) -> anyhow::Result<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
+            Err(error) if self.lacks_log_for(&error) => Ok(None),
             Err(error) => {
                 ensure!(self.is_shared(), "{what}, and the damage is in tables alone: {error}");
                 ensure!(is_clear(&error), "{what}: {error:?}");
@@ -114,6 +118,12 @@ impl Judge {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether the log is full, since it is kept for a table whose header names a newer version.
+    fn lacks_log_for(&self, error: &Error) -> bool {
+        let is_of_table = |damage: &Done| matches!(damage.target, Target::Table(_));
+        matches!(error, Error::Incompatible(_)) && self.damages.iter().any(is_of_table)
     }
 
     fn note(&mut self, table: &str, became: Became) {
