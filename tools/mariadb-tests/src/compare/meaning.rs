@@ -35,6 +35,8 @@ struct Spoken {
     refusing: Vec<(String, String)>,
     /// Its HANDLER has found less than it was to read, after so many changes.
     missed_after: Option<u64>,
+    /// Indexes that others have added since its transaction began.
+    younger_keys: Vec<String>,
 }
 
 /// What commits by the way.
@@ -55,6 +57,7 @@ impl Spoken {
         self.is_partly_undone = false;
         self.refusing.clear();
         self.done.clear();
+        self.younger_keys.clear();
     }
 }
 
@@ -133,6 +136,9 @@ impl Meanings {
     }
 
     fn succeeded(&mut self, statement: &Statement) {
+        for spoken in &mut self.sessions {
+            spoken.younger_keys.extend(added_keys(&statement.sql).map(String::from));
+        }
         let spoken = &mut self.sessions[statement.session];
         let words: Vec<&str> = statement.sql.splitn(4, ' ').collect();
         match words[..] {
@@ -178,6 +184,11 @@ impl Meanings {
     /// Whether a statement of another session's transaction was rolled back, or more of it.
     pub fn others_are_partly_undone(&self, session: usize) -> bool {
         self.sessions.iter().enumerate().any(|(other, spoken)| other != session && spoken.is_partly_undone)
+    }
+
+    /// Indexes that are younger than the transaction of a session.
+    pub fn younger_keys(&self, session: usize) -> &[String] {
+        &self.sessions[session].younger_keys
     }
 
     pub fn reads_uncommitted(&self, session: usize) -> bool {
@@ -242,6 +253,15 @@ impl Meanings {
 fn changes_what_is_there(sql: &str) -> bool {
     ["UPDATE", "DELETE", "REPLACE"].iter().any(|verb| sql.starts_with(verb))
         || sql.contains(" ON DUPLICATE KEY UPDATE ")
+}
+
+/// The indexes that an ALTER TABLE adds.
+fn added_keys(sql: &str) -> impl Iterator<Item = &str> {
+    let altered = if sql.starts_with("ALTER TABLE") { sql } else { "" };
+    altered.split("ADD ").skip(1).filter_map(|clause| {
+        let key = clause.strip_prefix("UNIQUE ").unwrap_or(clause).strip_prefix("KEY ")?;
+        key.split(' ').next()
+    })
 }
 
 /// How many rows a HANDLER is to read, if it reads.
@@ -385,6 +405,20 @@ mod tests {
         meanings.ended(&say("COMMIT"), &answered(0));
         assert_eq!(meanings.kept_reads(0), Vec::<String>::new());
         assert!(read(&mut meanings, "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED").is_empty());
+    }
+
+    #[test]
+    fn indexes_are_younger_than_a_transaction_that_was_there_before_them() {
+        let mut meanings = Meanings::new(2);
+        for statement in [say("BEGIN"), say("SELECT 1")] {
+            meanings.ended(&statement, &answered(1));
+        }
+        let alter = say("ALTER TABLE t ADD KEY k7 (c), ADD COLUMN d INT, ADD UNIQUE KEY k8 (d)");
+        meanings.ended(&Statement { session: 1, ..alter }, &answered(0));
+        assert_eq!(meanings.younger_keys(0), ["k7", "k8"]);
+        assert!(meanings.younger_keys(1).is_empty());
+        meanings.ended(&say("COMMIT"), &answered(0));
+        assert!(meanings.younger_keys(0).is_empty());
     }
 
     #[test]

@@ -307,7 +307,10 @@ impl Play<'_, '_, '_> {
         if let Some(reason) = differences::of_forgetting(&meant, &class, [ours, theirs], self.meanings.forgotten()) {
             return self.part(reason);
         }
-        if let Some(reason) = differences::of_snapshot(&meant.sql, [ours.code(), theirs.code()], &mut self.sides)
+        let codes = [ours.code(), theirs.code()];
+        let younger = self.meanings.younger_keys(session);
+        if let Some(reason) = differences::of_snapshot(&meant.sql, codes, &mut self.sides)
+            .or_else(|| differences::of_younger_key(&meant.sql, codes, younger, &mut self.sides[0]))
             .or_else(|| differences::of_age(&meant.sql, ours, theirs, &self.altered_at_once))
         {
             return self.part(reason);
