@@ -66,7 +66,7 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
     up(false)?;
     let expected = format!(
         "table s/old is in format 1, and this version of the engine reads formats {ours} to {}: dump it",
-        ours + 3
+        ours + 4
     );
     for statement in ["SELECT * FROM s.old", "INSERT INTO s.old VALUES (3, 'c')", "ALTER TABLE s.old ADD b INT"] {
         let error = refused(server, statement);
@@ -96,11 +96,11 @@ fn story(server: &Server<'_>) -> anyhow::Result<()> {
     server.down()?;
 
     // A later format; and one that promises what is not there.
-    set_format(&server.data_dir(), "s/old", ours + 4);
+    set_format(&server.data_dir(), "s/old", ours + 5);
     set_format(&server.data_dir(), "s/mine", ours + 2);
     up(false)?;
     let error = refused(server, "SELECT * FROM s.old");
-    assert!(error.contains(&format!("is in format {}", ours + 4)), "{error}");
+    assert!(error.contains(&format!("is in format {}", ours + 5)), "{error}");
     let error = refused(server, "SELECT * FROM s.mine");
     assert!(error.contains("is in format 0"), "{error}");
     server.down()?;

@@ -329,6 +329,10 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!can_change_indexes(table, altered, info))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  // All other changes of definitions wait while children get new names of columns: there must be no
+  // notes of writers to put in then.
+  if (all & ALTER_COLUMN_NAME && info->index_add_count && !references_of_others(name, info->alter_info).empty())
+    return HA_ALTER_INPLACE_NOCOPY_LOCK;
   return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
 }
 
@@ -469,7 +473,8 @@ hf_code add_others(const Altered *ctx, Definitions *definitions)
 hf_code commit_tables(inplace_alter_handler_ctx *const *tables, const TABLE *altered, alter_table_operations changes)
 {
   std::vector<hf_alter *> alters;
-  std::unique_ptr<Definitions> others(changes & ALTER_COLUMN_NAME ? new Definitions : nullptr);
+  // No table refers to one of several partitions.
+  std::unique_ptr<Definitions> others(static_cast<const Altered *>(*tables)->others.empty() ? nullptr : new Definitions);
   for (; *tables; tables++)
   {
     const Altered *ctx= static_cast<const Altered *>(*tables);
@@ -569,31 +574,3 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   }
   return alter_failed(fail(code));
 }
-
-namespace holdfast {
-
-/* The name of one of the tables that a partitioned one is made of: they are altered together. */
-static std::string any_partition(const std::string &table)
-{
-  std::string prefix= table + "#P#";
-  for (const Listed_table &listed : all_tables())
-  {
-    if (!listed.name.compare(0, prefix.size(), prefix))
-      return listed.name;
-  }
-  return table;
-}
-
-int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong)
-{
-  Definition definition;
-  std::string name= table_name(path);
-  hf_code code= read_definition(name, &definition);
-  if (code == HF_TABLE_NOT_FOUND)
-    code= read_definition(any_partition(name), &definition);
-  if (code != HF_OK)
-    return 1;
-  return definition.version.compare(0, std::string::npos, (const char *) version->str, version->length) != 0;
-}
-
-} // namespace holdfast

@@ -5,7 +5,10 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 /* The target of a copy (ALTER TABLE): no other session can reach the table, and it is dropped if the copy fails or the server does.
-   So rows are loaded without undo, locks or a comparison with each other; a duplicate key may be found at the end only. */
+   So rows are loaded without undo, locks or a comparison with each other; a duplicate key may be found at the end only.
+
+   The rows are durable before the server hears that they are there: from then on a crash has it drop the table that was copied, and the
+   statement's transaction, which changes no row, waits for nothing. */
 
 #include "plugin/errors.h"
 #include "handler/ha_holdfast.h"
@@ -61,7 +64,12 @@ int ha_holdfast::end_copy()
   if (!copying.is_loading)
     return 0;
   copying.is_loading= false;
-  return load_failed(copying.load, hf_load_finish(copying.load));
+  int error= load_failed(copying.load, hf_load_finish(copying.load));
+  if (!error)
+    error= fail(hf_flush_log(database));
+  // Of new partitions the server asks for no error here.
+  connection->copy_error= error;
+  return error;
 }
 
 /* What the server is to be told of a load. If a key is there twice, the record becomes the row that came second, for the

@@ -50,7 +50,7 @@ int ha_holdfast::open(const char *path, int, uint)
   {
     my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s is in format %u, and this version of the engine reads formats %u to %u: dump it with the "
                     "version that wrote it, drop it, and load the dump", MYF(ME_ERROR_LOG), name.c_str(), (uint) share->format(),
-                    (uint) Definition::FORMAT, (uint) Definition::FORMAT_WITH_REFERENCES);
+                    (uint) Definition::FORMAT, (uint) Definition::FORMAT_OF_COPY);
     return HA_ERR_INCOMPATIBLE_DEFINITION;
   }
   if (!share->is_of_version() && definitions_must_agree())
@@ -128,6 +128,16 @@ int ha_holdfast::take_references(const std::string &table, const TABLE *form, co
   return error;
 }
 
+/* The table that is altered, if `table` is a copy of it that gets another name; none of a partition, to which no table refers. */
+static std::string replaced_by(THD *thd, const std::string &table, const TABLE_SHARE *definition)
+{
+  const TABLE_LIST *altered= thd->lex->first_select_lex()->table_list.first;
+  if (!is_in_passing(table) || table.find("#P#") != std::string::npos || thd_sql_command(thd) != SQLCOM_ALTER_TABLE || !altered)
+    return "";
+  std::string before= name_in_engine(altered->db, altered->table_name);
+  return before == name_in_engine(definition->db, definition->table_name) ? "" : before;
+}
+
 /* Says that the engine has a table, of which the server has no file: for itself it would say that a table cannot be made. */
 static void say_exists(THD *thd, const std::string &table)
 {
@@ -162,6 +172,8 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
   Definition kept(definition, temporary);
   if (int error= take_references(table, form, info_arg, &kept.references))
     return error;
+  if (!temporary)
+    kept.replaces= replaced_by(ha_thd(), table, definition);
   hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(), slice(kept.bytes()), temporary);
   if (code == HF_TABLE_EXISTS)
     say_exists(ha_thd(), table);
@@ -189,19 +201,22 @@ int ha_holdfast::delete_table(const char *path)
   return holdfast::drop_table(nullptr, path);
 }
 
+/* Whether the server does what a crash has kept a statement from doing. References do not matter then: the copy of a table is about
+   to take its name, or the statement had the checks off. A copy that did not get its name would be lost. */
+static bool is_recovery(THD *thd)
+{
+  return !thd || thd_sql_command(thd) == SQLCOM_END;
+}
+
 /* The name by which others refer to a table that is renamed; none if they go on to refer to what has that name. */
-static std::string name_for_others(THD *thd, const std::string &from, const std::string &to)
+static std::string name_for_others(const std::string &from, const std::string &to)
 {
   if (is_in_passing(to))
     return "";
   if (!is_in_passing(from))
     return from;
-  // The copy takes the place of the table that an ALTER gives another name.
-  const TABLE_LIST *altered= thd->lex->first_select_lex()->table_list.first;
-  if (thd_sql_command(thd) != SQLCOM_ALTER_TABLE || !altered)
-    return "";
-  std::string before= name_in_engine(altered->db, altered->table_name);
-  return before == to ? "" : before;
+  Definition copy;
+  return read_definition(from, &copy) == HF_OK ? copy.replaces : "";
 }
 
 /* What a table refers to when another one, or itself, has got another name. */
@@ -237,7 +252,8 @@ static hf_code rename_with_references(const std::string &before, const std::stri
   Definitions definitions;
   std::map<std::string, References> changed;
   References own= with_new_name(references_of(from), before, to);
-  if (!own.empty() || !version.empty())
+  const bool has_replaced= is_in_passing(from) && !before.empty();
+  if (!own.empty() || !version.empty() || has_replaced)
     changed[to]= own;
   if (!before.empty())
   {
@@ -266,7 +282,7 @@ static hf_code rename_with_references(const std::string &before, const std::stri
   // puts aside keeps them until the copy has a name.
   if (is_in_passing(from) || !is_in_passing(to))
     know_references(from, References());
-  if (is_in_passing(from) && !before.empty())
+  if (has_replaced)
     know_references(before, References());
   return HF_OK;
 }
@@ -275,14 +291,14 @@ int ha_holdfast::rename_table(const char *from, const char *to)
 {
   THD *thd= ha_thd();
   std::string name_from= table_name(from), name_to= table_name(to);
-  if (!is_in_passing(name_to) && !references_to(name_to).empty())
+  if (!is_in_passing(name_to) && !is_recovery(thd) && !references_to(name_to).empty())
   {
     Read_definition definition(thd, name_to, from);
     int error= definition.table() ? check_referring(thd, name_to, definition.table()) : HA_ERR_CANNOT_ADD_FOREIGN;
     if (error)
       return error;
   }
-  std::string before= name_for_others(thd, name_from, name_to);
+  std::string before= name_for_others(name_from, name_to);
   if (!before.empty() && !keep_children(thd, before, MDL_SHARED_UPGRADABLE))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
   hf_code code= rename_with_references(before, name_from, name_to, version_under(thd, name_to, to));
@@ -339,10 +355,7 @@ static bool has_created(THD *thd, const std::string &table)
 /* Whether a table that goes would leave others without what they refer to. */
 static bool is_needed(THD *thd, const std::string &table)
 {
-  // Without a statement the server drops what a crash kept it from dropping: the copy is about to
-  // take the name, or the statement had the checks off.
-  if (!thd || thd_sql_command(thd) == SQLCOM_END || thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) ||
-      has_created(thd, table))
+  if (is_recovery(thd) || thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) || has_created(thd, table))
     return false;
   bool with_schema= thd_sql_command(thd) == SQLCOM_DROP_DB;
   for (const Reference &reference : references_to(table))
@@ -434,6 +447,30 @@ void drop_leftovers()
     if (table.temporary)
       drop_listed(table);
   }
+}
+
+/* The name of one of the tables that a partitioned one is made of: they are altered together. */
+static std::string any_partition(const std::string &table)
+{
+  std::string prefix= table + "#P#";
+  for (const Listed_table &listed : all_tables())
+  {
+    if (!listed.name.compare(0, prefix.size(), prefix))
+      return listed.name;
+  }
+  return table;
+}
+
+int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, ulonglong)
+{
+  Definition definition;
+  std::string name= table_name(path);
+  hf_code code= read_definition(name, &definition);
+  if (code == HF_TABLE_NOT_FOUND)
+    code= read_definition(any_partition(name), &definition);
+  if (code != HF_OK)
+    return 1;
+  return definition.version.compare(0, std::string::npos, (const char *) version->str, version->length) != 0;
 }
 
 } // namespace holdfast

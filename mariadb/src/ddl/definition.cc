@@ -26,7 +26,8 @@ Definition::Definition(hf_slice bytes)
   temporary= at[1] & TEMPORARY;
   version.assign((const char *) at + 2, MY_UUID_SIZE);
   at+= 2 + MY_UUID_SIZE;
-  if (!decode_history(&at, end) || (format >= FORMAT_WITH_REFERENCES && !decode_references(&at, end, &references)))
+  if (!decode_history(&at, end) || (format >= FORMAT_WITH_REFERENCES && !decode_references(&at, end, &references)) ||
+      (format >= FORMAT_OF_COPY && !take_text(&at, end, &replaces)))
     format= NO_FORMAT;
   statistics.assign((const char *) at, end - at);
 }
@@ -34,20 +35,16 @@ Definition::Definition(hf_slice bytes)
 /* Takes the history off the front, if the format has one. False if it should be there and is not. */
 bool Definition::decode_history(const uchar **from, const uchar *end)
 {
-  switch (format) {
-  case FORMAT_WITH_BEGINNINGS:
+  if (format == FORMAT_WITH_BEGINNINGS)
     return history.decode_beginnings(from, end);
-  case FORMAT_WITH_HISTORY:
-  case FORMAT_WITH_REFERENCES:
-    return history.decode(from, end);
-  default:
-    return true;
-  }
+  return format < FORMAT_WITH_HISTORY || history.decode(from, end);
 }
 
 /* The least that has a place for all that there is. */
 uchar Definition::format_for_bytes() const
 {
+  if (!replaces.empty())
+    return FORMAT_OF_COPY;
   if (!references.empty())
     return FORMAT_WITH_REFERENCES;
   return history.layouts.empty() ? FORMAT : FORMAT_WITH_HISTORY;
@@ -61,6 +58,8 @@ std::string Definition::bytes() const
     history.encode(&kept);
   if (to >= FORMAT_WITH_REFERENCES)
     encode_references(references, &kept);
+  if (to >= FORMAT_OF_COPY)
+    append_text(replaces, &kept);
   return std::string{(char) to, temporary ? TEMPORARY : (char) 0} + version +
     std::string((const char *) kept.data(), kept.size()) + statistics;
 }
@@ -103,6 +102,7 @@ hf_code Definitions::add(const std::string &table, const References &references,
   if (code != HF_OK)
     return code;
   definition.references= references;
+  definition.replaces.clear();
   if (!version.empty())
     definition.version= version;
   add(kept_for, definition);

@@ -6,11 +6,13 @@
 
 /* What the engine's catalog keeps with a table for the server:
 
-     format      1 byte, 2, or 4 if it has a history, or 5 if it has references: of the keys and rows of the table, too
+     format      1 byte, 2, or 4 if it has a history, 5 if it has references, or 6 if it replaces another table: of the keys and rows of the
+                 table, too
      flags       1 byte: 1 the table is temporary
      version     16 bytes, the server's of the definition
      history     of the layouts of rows (row_history.h), from format 3 on; with that from when columns came at the end only
      references  to other tables (references.h), from format 5 on
+     replaces    the table whose place this one takes under another name, from format 6 on
      statistics  those of the last ANALYZE; nothing before the first one */
 
 #ifndef HOLDFAST_DEFINITION_H
@@ -26,8 +28,8 @@ namespace holdfast {
 struct Definition
 {
   /* With 2, all weights of a text are in its keys. With 3, there are rows of several layouts, each the beginning of the next; with 4, of any.
-     With 5, there are FOREIGN KEYs, which an older version would not look after. */
-  static constexpr uchar FORMAT= 2, FORMAT_WITH_BEGINNINGS= 3, FORMAT_WITH_HISTORY= 4, FORMAT_WITH_REFERENCES= 5;
+     With 5, there are FOREIGN KEYs, which an older version would not look after. With 6, it is a copy that has no name yet. */
+  static constexpr uchar FORMAT= 2, FORMAT_WITH_BEGINNINGS= 3, FORMAT_WITH_HISTORY= 4, FORMAT_WITH_REFERENCES= 5, FORMAT_OF_COPY= 6;
 
   /* Of a definition that is none. */
   static constexpr uchar NO_FORMAT= 0;
@@ -39,13 +41,17 @@ struct Definition
   References references;
   std::string statistics;
 
+  /* Of a copy (ALTER TABLE ... RENAME) until it has its name: the engine's name of the table whose place it takes. What refers
+     to that one refers to the copy from then on, also where the server gives it the name after a crash, without a statement. */
+  std::string replaces;
+
   Definition() = default;
   Definition(const TABLE_SHARE *table, bool temporary);
 
   /* Of another format, nothing but that is read; of bytes that are none, NO_FORMAT. */
   explicit Definition(hf_slice bytes);
 
-  static bool is_readable(uchar format) { return format >= FORMAT && format <= FORMAT_WITH_REFERENCES; }
+  static bool is_readable(uchar format) { return format >= FORMAT && format <= FORMAT_OF_COPY; }
 
   std::string bytes() const;
 
@@ -66,7 +72,7 @@ public:
   void add(const std::string &table, const Definition &definition);
 
   /* The one that `table` has now with other references and, if `version` is not empty, with that;
-     it may be kept for another name. */
+     it may be kept for another name, and replaces no table any more. */
   hf_code add(const std::string &table, const References &references, const std::string &kept_for, const std::string &version= "");
 
   /* Has the engine keep them. */

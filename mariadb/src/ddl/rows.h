@@ -9,6 +9,7 @@
 #ifndef HOLDFAST_ROWS_H
 #define HOLDFAST_ROWS_H
 
+#include "plugin/errors.h"
 #include "plugin/transaction.h"
 
 namespace holdfast {
@@ -41,15 +42,23 @@ public:
     return code == HF_OK ? hf_cursor_seek(cursor, transaction, &all) : code;
   }
 
-  hf_code next(hf_slice *key, hf_slice *value) { return hf_cursor_next(cursor, key, value); }
+  hf_code next(hf_slice *key, hf_slice *value) { return told(hf_cursor_next(cursor, key, value)); }
 
   hf_code get(const Bytes &key, hf_slice *value)
   {
     hf_code code= hf_get(transaction, table, 0, slice(key), HF_LOCK_NONE, false, false, row);
-    return code == HF_OK ? hf_buffer_bytes(row, value) : code;
+    return code == HF_OK ? hf_buffer_bytes(row, value) : told(code);
   }
 
 private:
+  /* The transaction is not the connection's, whose errors tell more. */
+  hf_code told(hf_code code)
+  {
+    if (code == HF_SNAPSHOT_TOO_OLD)
+      say_given_up(transaction);
+    return code;
+  }
+
   const hf_table *table= nullptr;
   hf_transaction *transaction= nullptr;
   hf_cursor *cursor= nullptr;

@@ -182,9 +182,11 @@ struct Counting
 struct Linking
 {
   /* Null if there are none, and between statements: links keep the files of other tables. Of the
-     statement if `is_known`; `find_links` sets both, the end of the statement clears both. */
+     statement if `is_known`, and not older than `version` of all references; `find_links` sets all
+     three, the end of the statement clears the first two. */
   std::shared_ptr<const Links> links;
   bool is_known= false;
+  uint64_t version= 0;
   /* The reference for which a row was refused last, in words, for the server's message. */
   String refusing;
   /* The row that the statement changes, as it is since it has followed another one. */

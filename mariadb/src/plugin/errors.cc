@@ -58,22 +58,20 @@ static int plain_error(hf_code code, int not_found)
   return HA_ERR_GENERIC;
 }
 
-/* Says that the snapshot is too old because of a setting, if so: the server's words for the error
-   are about a table that is younger. */
-static void say_given_up(THD *thd)
+void say_given_up(hf_transaction *transaction)
 {
-  Connection *connection= thd ? Connection::existing(thd) : nullptr;
   bool given_up= false;
-  if (connection && connection->transaction && hf_snapshot_is_given_up(connection->transaction, &given_up) == HF_OK && given_up)
+  if (hf_snapshot_is_given_up(transaction, &given_up) == HF_OK && given_up)
     my_printf_error(ER_TABLE_DEF_CHANGED, "Holdfast: the snapshot of the transaction was given up, because the versions of rows that it "
-                    "needs reached holdfast_version_limit; roll back, begin again", MYF(0));
+                    "needs reached holdfast_version_limit; roll back, begin again, or start the server with a higher limit", MYF(0));
 }
 
 int server_error(hf_code code, THD *thd, int not_found)
 {
   int error= plain_error(code, not_found);
-  if (code == HF_SNAPSHOT_TOO_OLD)
-    say_given_up(thd);
+  Connection *connection= thd && code == HF_SNAPSHOT_TOO_OLD ? Connection::existing(thd) : nullptr;
+  if (connection && connection->transaction)
+    say_given_up(connection->transaction);
   if (code == HF_DEADLOCK && print_all_deadlocks())
     log_deadlock();
   // The engine has rolled the transaction back; the server is to do the same with the other engines

@@ -17,6 +17,10 @@ namespace holdfast {
    `not_found` is what HF_NOT_FOUND means to the caller. */
 int server_error(hf_code code, THD *thd, int not_found= HA_ERR_KEY_NOT_FOUND);
 
+/* Says that the snapshot of a transaction that met HF_SNAPSHOT_TOO_OLD is too old because of a setting, if so: the server's
+   words for the error are about a table that is younger. */
+void say_given_up(hf_transaction *transaction);
+
 /* The server's error for `code` where there is no connection; writes what the engine said to the error log. */
 int logged_error(hf_code code, const char *doing);
 

@@ -72,11 +72,13 @@ static int init(void *p)
   if (logged_error(collect_status_variables(), "listing what is counted") ||
       logged_error(answer_about_sessions(), "naming sessions"))
     return 1;
+  tell_server_of_prepared();
   return 0;
 }
 
 static int deinit(void *)
 {
+  say_what_stays_prepared();
   int error= logged_error(hf_close(database), "closing the database");
   database= nullptr;
   return error ? 1 : 0;

@@ -10,6 +10,7 @@
 #include "sessions.h"
 #include "handler/share.h"
 #include "variables.h"
+#include "mysqld.h"
 #include "set_var.h"
 #include "sql_lex.h"
 
@@ -17,6 +18,10 @@
 #include <condition_variable>
 #include <set>
 #include <shared_mutex>
+
+/* Of the server; no header declares it. True once it has loaded its plugins and is about to ask them
+   what is prepared, or has done so. */
+extern my_bool plugins_are_initialized;
 
 namespace holdfast {
 
@@ -205,6 +210,7 @@ void Connection::end()
   free_transaction();
   give_up_numbers(false);
   in_statement= prepared= was_ordered= false;
+  copy_error= 0;
 }
 
 void Connection::commit_ordered(THD *thd, bool all)
@@ -213,6 +219,21 @@ void Connection::commit_ordered(THD *thd, bool all)
     return;
   ordered= hf_commit_ordered(transaction);
   was_ordered= true;
+}
+
+/* How durable the commit of a statement is. Of rows that are copied the server takes it for certain: it drops those that they are
+   copies of. */
+static hf_flush flush_of(THD *thd)
+{
+  switch (thd_sql_command(thd)) {
+  case SQLCOM_ALTER_TABLE:
+  case SQLCOM_CREATE_INDEX:
+  case SQLCOM_DROP_INDEX:
+  case SQLCOM_OPTIMIZE:
+    return HF_FLUSH_SYNC;
+  default:
+    return flush_at_commit();
+  }
 }
 
 int Connection::commit(THD *thd, bool all)
@@ -224,11 +245,16 @@ int Connection::commit(THD *thd, bool all)
     end_statement();
     return 0;
   }
+  if (int error= copy_error)
+  {
+    rollback(thd, true);
+    return error;
+  }
   hf_code code= was_ordered ? ordered : HF_OK;
   // What is prepared is durable, and the binary log decides about it: no need to wait for the disk
   // again.
   if (code == HF_OK)
-    code= hf_commit(transaction, prepared && was_ordered ? HF_FLUSH_LAZY : flush_at_commit());
+    code= hf_commit(transaction, prepared && was_ordered ? HF_FLUSH_LAZY : flush_of(thd));
   int error= server_error(code, thd);
   for (const auto &updated : changed)
     *updated= time(nullptr);
@@ -440,25 +466,61 @@ static int start_consistent_snapshot(handlerton *, THD *thd)
   return server_error(hf_snapshot(connection->transaction), thd);
 }
 
-struct Xid_list
-{
-  XID *xids;
-  uint room;
-  uint found;
-};
-
 extern "C" void collect_xid(void *context, hf_slice bytes)
 {
-  Xid_list *list= static_cast<Xid_list *>(context);
-  if (list->found < list->room && xid_from_bytes(bytes, &list->xids[list->found]))
-    list->found++;
+  XID xid;
+  if (xid_from_bytes(bytes, &xid))
+    static_cast<std::vector<XID> *>(context)->push_back(xid);
+}
+
+/* The names of the transactions that are prepared and have no session. */
+static std::vector<XID> prepared_xids()
+{
+  std::vector<XID> xids;
+  logged_error(hf_prepared(database, collect_xid, &xids), "listing prepared transactions");
+  return xids;
 }
 
 static int recover(handlerton *, XID *xids, uint room)
 {
-  Xid_list list= {xids, room, 0};
-  logged_error(hf_prepared(database, collect_xid, &list), "listing prepared transactions");
-  return (int) list.found;
+  const std::vector<XID> all= prepared_xids();
+  const size_t found= MY_MIN(all.size(), (size_t) room);
+  std::copy_n(all.begin(), found, xids);
+  return (int) found;
+}
+
+void tell_server_of_prepared()
+{
+  if (!plugins_are_initialized)
+    return;
+  size_t of_binary_log= 0;
+  std::vector<XID> xids= prepared_xids();
+  for (XID &xid : xids)
+  {
+    of_binary_log+= xid.get_my_xid() != 0;
+    if (xid_cache_insert(&xid))
+      sql_print_error("Holdfast: no memory to tell the server of a prepared transaction");
+  }
+  if (!xids.empty())
+    sql_print_information("Holdfast: found %zu prepared transactions, which XA RECOVER lists", xids.size());
+  if (of_binary_log)
+    sql_print_warning("Holdfast: %zu of them were being committed when the server ended, and the binary log could not decide "
+                      "about them when it started without the engine: after SET SESSION sql_log_bin = 0, XA COMMIT those "
+                      "that the binary log has, and XA ROLLBACK the others", of_binary_log);
+}
+
+void say_what_stays_prepared()
+{
+  // A server that starts again asks.
+  const size_t count= abort_loop || !database ? 0 : prepared_xids().size();
+  if (!count)
+    return;
+  static const char TEXT[]= "Holdfast: %zu prepared transactions stay as they are: until the engine is installed again, XA COMMIT "
+    "and XA ROLLBACK of them do nothing";
+  sql_print_warning(TEXT, count);
+  THD *thd= current_thd;
+  if (thd && thd_sql_command(thd) == SQLCOM_UNINSTALL_PLUGIN)
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR, TEXT, count);
 }
 
 /* Of the X/Open specification. */
@@ -520,7 +582,8 @@ void set_transaction_hooks(handlerton *hton)
   hton->commit_ordered= commit_ordered;
   hton->rollback= rollback;
   hton->prepare= prepare;
-  hton->savepoint_offset= sizeof(uint64_t);
+  // The server that runs counts its own part of a savepoint in the offset that it gives.
+  hton->savepoint_offset= sizeof(uint64_t) + (plugins_are_initialized ? sizeof(SAVEPOINT) : 0);
   hton->savepoint_set= savepoint_set;
   hton->savepoint_rollback= savepoint_rollback;
   hton->savepoint_rollback_can_release_mdl= savepoint_rollback_can_release_mdl;

@@ -82,6 +82,9 @@ public:
   std::string created;
   query_id_t created_by= 0;
 
+  /* Why the target of a copy could not be filled: the transaction cannot be committed. */
+  int copy_error= 0;
+
   /* The actions of FOREIGN KEYs that are under way, one below the other. */
   std::vector<Action> chain;
 
@@ -123,6 +126,12 @@ uint64_t lock_wait_limit_ms(THD *thd);
 /* The same for a change of a definition, which needs no transaction. The server says only of connections that the engine knows when
    they are killed: from now on it knows this one. */
 uint64_t definition_wait_limit_ms(THD *thd);
+
+/* Tells the server which transactions are prepared, if it does not ask: it does when it starts. */
+void tell_server_of_prepared();
+
+/* The plugin goes, and the server stays: warns of what is prepared. */
+void say_what_stays_prepared();
 
 /* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. */
 hf_code check_unprepared(const std::string &table);

@@ -163,11 +163,13 @@ int ha_holdfast::check_followers(THD *thd)
   return 0;
 }
 
-/* What the statement's rows refer to and what refers to them. */
+/* What the statement's rows refer to and what refers to them by now: a table without rows may come to refer to them at any time. */
 int ha_holdfast::find_links()
 {
-  if (linking.is_known)
+  const uint64_t version= references_version();
+  if (linking.is_known && linking.version == version)
     return 0;
+  linking.is_known= false;
   linking.links.reset();
   THD *thd= ha_thd();
   if (!thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
@@ -175,6 +177,7 @@ int ha_holdfast::find_links()
     if (int error= share->links(thd, table, name, true, &linking.links))
       return error;
   }
+  linking.version= version;
   linking.is_known= true;
   return 0;
 }
@@ -252,6 +255,10 @@ int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, c
    belong to keys up to `last`, in the order of the keys. */
 int ha_holdfast::check_links(const uchar *before, const uchar *after, uint last)
 {
+  // A session that has locked an entry for a reference before this one has deleted it made a
+  // reference that is known by now.
+  if (int error= find_links())
+    return error;
   if (!linking.links)
     return 0;
   const std::shared_ptr<const Links> held= linking.links;

@@ -224,14 +224,22 @@ static int check_parent_of_new(THD *thd, const Reference &reference, const TABLE
   return 0;
 }
 
+/* Whether the statement brings rows along that refer to others, without locking what they refer to. */
+static bool brings_rows(THD *thd)
+{
+  return thd_sql_command(thd) != SQLCOM_CREATE_TABLE || thd->lex->first_select_lex()->item_list.elements;
+}
+
 /* Of the new references, where they lead. Gives them the spelling of what is there. */
 static int check_new(THD *thd, Reference &reference, const TABLE *form)
 {
   if (reference.parent == reference.child)
     return check_parent_of_new(thd, reference, form, form);
-  // No session may be in the middle of deleting what rows of this table are going to refer to.
+  // If there are rows, no session may be in the middle of deleting what they refer to. Else one
+  // that is finds the reference, and the parent is not altered before it is known.
   bool checks= checks_are_on(thd);
-  if (!keep_definitions(thd, {reference.parent}, checks ? MDL_SHARED_NO_WRITE : MDL_SHARED, MDL_TRANSACTION, true))
+  enum_mdl_type lock= !checks ? MDL_SHARED : brings_rows(thd) ? MDL_SHARED_NO_WRITE : MDL_SHARED_UPGRADABLE;
+  if (!keep_definitions(thd, {reference.parent}, lock, MDL_TRANSACTION, true))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
   hf_code code= look_for(reference.parent);
   if (code == HF_TABLE_NOT_FOUND)

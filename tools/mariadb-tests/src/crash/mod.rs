@@ -16,6 +16,9 @@
 //! * the binary log has exactly the movements of the ledger (except for an XA PREPARE under way);
 //! * every table can be used, and `CHECK TABLE` finds nothing.
 //!
+//! Before all that, the server is killed when it has made a table with its rows, and nothing else
+//! has had the log written since.
+//!
 //! Under sysbench's load ([`beside`]) a replica shows the content of the binary log, and `holdfast
 //! check` checks the files as the kill left them. There is no XA session then: a prepare that only
 //! the binary log has would stop the replica.
@@ -91,6 +94,7 @@ fn kill_again_and_again(
     rounds: u32,
     beside: Option<&Beside<'_>>,
 ) -> anyhow::Result<()> {
+    made_with_rows(server, options)?;
     execute(server, &tables("HOLDFAST"))?;
     beside.map_or(Ok(()), Beside::start)?;
     let mut told = vec![Session::default(); if beside.is_some() { WORKERS } else { WORKERS + 1 }];
@@ -101,6 +105,20 @@ fn kill_again_and_again(
         let movements = told.iter().map(|t| t.committed).sum::<u64>();
         println!("kill {} of {rounds}: {movements} movements, all there", round + 1);
     }
+    Ok(())
+}
+
+/// A table that is made with its rows has them from when the statement is acknowledged.
+fn made_with_rows(server: &Server<'_>, options: &[String]) -> anyhow::Result<()> {
+    execute(
+        server,
+        "CREATE DATABASE made; USE made; CREATE TABLE t (id INT PRIMARY KEY, a INT, KEY (a)) ENGINE=HOLDFAST SELECT seq id, seq a FROM seq_1_to_1000",
+    )?;
+    server.kill()?;
+    server.up(PORT, false, options).context("the server does not come up again")?;
+    let rows =
+        execute(server, "SELECT COUNT(*), COUNT(DISTINCT a) FROM made.t; CHECK TABLE made.t; DROP DATABASE made")?;
+    ensure!(rows.starts_with("1000\t1000\n"), "of 1000 rows with which a table was made, after a kill:\n{rows}");
     Ok(())
 }
 
@@ -183,7 +201,8 @@ fn definitions(round: u32, n: u64) -> String {
          CREATE TABLE defs.c{n} (id INT PRIMARY KEY, t INT, FOREIGN KEY (t) REFERENCES {t} (id) ON DELETE CASCADE) ENGINE=HOLDFAST;
          ALTER TABLE defs.{t} COMMENT = 'a copy that another table refers to', ALGORITHM=COPY;
          ALTER TABLE defs.c{n} COMMENT = 'a copy that refers to another table', ALGORITHM=COPY;
-         RENAME TABLE defs.{t} TO defs.r{n};
+         ALTER TABLE defs.{t} COMMENT = 'a copy with another name', RENAME TO defs.q{n}, ALGORITHM=COPY;
+         RENAME TABLE defs.q{n} TO defs.r{n};
          ALTER TABLE defs.r{n} CHANGE id number INT AUTO_INCREMENT, ALGORITHM=INSTANT;
          INSERT INTO defs.c{n} SELECT number, number FROM defs.r{n};
          DELETE FROM defs.r{n};
