@@ -69,7 +69,8 @@ pub struct Options {
     /// A deadlock that only this engine has is a difference, and made smaller
     #[arg(long)]
     deadlocks: bool,
-    /// Plant faults in the engine's shim, one after the other, and see that each is found
+    /// Plant faults in the engine's shim, one after the other, and see that each is found: by
+    /// scenarios of a seed of its own
     #[arg(long)]
     plants: bool,
     /// So many scenarios at once, each on a server of its own; by default twice as many as there
@@ -106,15 +107,16 @@ pub fn long(cache: &Cache) -> anyhow::Result<()> {
 /// Runs it with the engine as it is built already, or with faults planted in it.
 pub fn run_as(cache: &Cache, options: &Options, profile: Profile) -> anyhow::Result<()> {
     if options.plants {
-        return find_all(cache, options, profile);
+        return find_all(cache, options.lanes, profile);
     }
     run(cache, options)
 }
 
 /// Plants each fault, and fails unless all are found. The plugin is without them afterwards.
-fn find_all(cache: &Cache, options: &Options, profile: Profile) -> anyhow::Result<()> {
+fn find_all(cache: &Cache, lanes: Option<usize>, profile: Profile) -> anyhow::Result<()> {
+    let of = |planted: &Planted| Options { seed: planted.seed, lanes, ..Options::of(planted.within) };
     let found: anyhow::Result<Vec<bool>> =
-        plants::ALL.iter().map(|planted| is_found(cache, options, profile, planted)).collect();
+        plants::ALL.iter().map(|planted| is_found(cache, &of(planted), profile, planted)).collect();
     build_as(cache, profile)?;
     let missed: Vec<_> =
         plants::ALL.iter().zip(found?).filter(|(_, found)| !found).map(|(planted, _)| planted.what).collect();
