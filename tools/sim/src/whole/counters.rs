@@ -122,11 +122,16 @@ impl Counters {
         let mut counters = shared.lock();
         let counter = counters.0.entry(name).or_default();
         counter.given.clear();
-        counter.floor = next;
-        counter.moves_to(next);
         // A crash leaves what was durable before, or this.
         counter.durable = counter.durable.min(next);
-        counter.failed |= result.is_err();
+        if result.is_ok() {
+            counter.floor = next;
+            counter.moves_to(next);
+        } else {
+            counter.floor = counter.floor.min(next);
+            counter.next = counter.next.min(next);
+            counter.failed = true;
+        }
         result
     }
 
