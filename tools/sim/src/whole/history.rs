@@ -85,14 +85,30 @@ pub(super) struct Txn {
     pub begun: u64,
     /// What its coordinator calls it, and how durably it was prepared by that name.
     pub prepared: Option<(Vec<u8>, FlushAtCommit)>,
+    /// One of its two threads met its rollback: the other one may have noted later what it had done
+    /// before.
+    pub noted_late: bool,
 }
 
 impl Txn {
     /// One that begins at `begun`.
     pub fn new(number: u64, isolation: Isolation, snapshot_isolation: bool, begun: u64) -> Txn {
         let (reads, writes, tried, end) = (Vec::new(), Vec::new(), Vec::new(), End::Open);
-        let (asked, over, prepared) = (0, 0, None);
-        Txn { number, isolation, snapshot_isolation, reads, writes, tried, end, begun, asked, over, prepared }
+        let (asked, over, prepared, noted_late) = (0, 0, None, false);
+        Txn {
+            number,
+            isolation,
+            snapshot_isolation,
+            reads,
+            writes,
+            tried,
+            end,
+            begun,
+            asked,
+            over,
+            prepared,
+            noted_late,
+        }
     }
 
     /// What may have been of rows at some time.

@@ -58,6 +58,7 @@ impl Session {
             (Flow::LifeOver, _) | (_, Flow::LifeOver) => Flow::LifeOver,
             _ => Flow::RollBack,
         };
+        current.record.noted_late = matches!(flow, Flow::RollBack);
         self.end_after(flow, current, txn)
     }
 
