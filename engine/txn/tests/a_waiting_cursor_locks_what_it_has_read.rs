@@ -190,3 +190,21 @@ fn a_row_that_comes_ahead_of_a_cover_is_locked() {
         assert!(is(third.update(&db.rows, key.as_bytes(), b"1", None), |e| matches!(e, Error::WouldBlock)), "{key}");
     }
 }
+
+/// A LIMIT that is just reached says nothing of what lies behind the last row.
+#[test]
+fn a_cursor_that_was_not_asked_for_the_end_leaves_it_open() {
+    for (direction, (read, ahead)) in [(Direction::Forward, ("25", "4")), (Direction::Reverse, ("15", "0"))] {
+        let db = filled();
+        let mut txn = db.sys.begin(repeatable_read());
+        let mut rows = cursor(&mut txn, &db.rows, direction).unwrap();
+        (0..3).for_each(|_| assert!(next(&mut rows).unwrap().is_some()));
+        drop(rows);
+        assert!(!may_insert(&db, &db.rows, read) && may_insert(&db, &db.rows, ahead));
+        let mut rows = cursor(&mut txn, &db.rows, direction).unwrap();
+        assert_eq!(rest(&mut rows).unwrap().len(), 3);
+        drop(rows);
+        assert!(!may_insert(&db, &db.rows, ahead));
+        txn.rollback().unwrap();
+    }
+}

@@ -519,8 +519,9 @@ impl Drop for RowCursor {
     fn drop(&mut self) {
         self.owner.cursor_closes();
         self.count_rows();
-        // What was not reached need not be kept free of others' inserts.
-        self.end_reading(self.done && self.at == self.batch.len());
+        // What was not reached need not be kept free of others' inserts: the caller has not asked
+        // what comes behind the entry that it was given last.
+        self.end_reading(false);
         let (batch, key, value) = (mem::take(&mut self.batch), mem::take(&mut self.key), mem::take(&mut self.value));
         Buffers { batch, key, value }.give();
     }

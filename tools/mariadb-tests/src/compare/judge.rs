@@ -12,6 +12,8 @@ pub enum Class {
     Hangs,
     /// Only one engine lets a statement wait.
     Waits,
+    /// Only this engine has a deadlock.
+    Deadlock,
     /// Errors, 0 for none.
     Codes(u16, u16),
     Texts(u16),

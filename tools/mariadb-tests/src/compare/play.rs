@@ -352,7 +352,7 @@ impl Play<'_, '_, '_> {
         Ok(match self.sides[0].unsound_table() {
             None if reason == ONLY_HERE && self.stage.judges_deadlocks => {
                 let question = self.last_said().unwrap_or_default().to_owned();
-                self.differ(&question, Class::Waits, "a deadlock\n", "none\n")
+                self.differ(&question, Class::Deadlock, "a deadlock\n", "none\n")
             }
             None => Ending::Parted(reason),
             Some((question, ours)) if ours.is_lost() => Ending::lost(&question, &ours.to_string()),
