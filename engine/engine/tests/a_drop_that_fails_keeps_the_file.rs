@@ -5,9 +5,11 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::ROWS;
 use holdfast::io::{Disk, FileKind, MemoryDisk, OpenOptions};
+use holdfast::metrics::Gauge;
 use holdfast::{Database, Error, TableDefinition, WriteTransaction};
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
 
@@ -39,6 +41,10 @@ fn of_a_table() {
     common::fill(&db, 0, 100);
     db.create_table(&OTHER).unwrap();
     let file = db.list_tables().into_iter().find(|table| table.name == "rows").unwrap().file;
+    // What purge frees of the undo logs so far would be room for the drop.
+    while db.metrics_snapshot().gauge(Gauge::HistoryListLength) > 0 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     disk.schedule(Fault::nth(FaultOp::SetLen, 1).on("undo.hf").kind(FaultKind::Enospc).sticky());
     let open = without_room(&db);
     let error = db.drop_table("rows").unwrap_err();
