@@ -6,41 +6,20 @@ mod common;
 
 use std::sync::Arc;
 
+use common::redo::{self, COUNT, OTHER, after};
 use common::{ROWS, tight_on};
 use holdfast::io::{Disk, MemoryDisk};
 use holdfast::{Database, Error, TableDefinition, VerifyOptions};
 use holdfast_testkit::{Fault, FaultDisk, FaultOp};
 
-const OTHER: TableDefinition<u64, &str> = TableDefinition::new("other");
-
-const COUNT: u64 = 300;
-
 /// What a kill leaves of a database whose log has records of both tables, one of them unfinished;
 /// and the file of `rows`.
 fn killed() -> (MemoryDisk, String) {
-    let disk = MemoryDisk::new();
-    let db = tight_on(&disk).create("test").unwrap();
-    common::fill(&db, 0, COUNT);
-    db.transact(|txn| txn.open_table(&OTHER)?.insert(0, "before")).unwrap();
-    db.checkpoint().unwrap();
-    db.transact(|txn| {
-        let rows = txn.open_table(&ROWS)?;
-        (0..COUNT).try_for_each(|i| rows.update(i, &after(i)).map(drop))
-    })
-    .unwrap();
-    db.transact(|txn| txn.open_table(&OTHER)?.update(0, "after").map(drop)).unwrap();
-    let open = db.begin_write().unwrap();
-    open.open_table(&ROWS).unwrap().update(7, "never committed").unwrap();
-    db.transact(|txn| txn.open_table(&OTHER)?.insert(1, "behind it")).unwrap();
+    let (disk, _db, _open, file) = redo::with_records_in_the_log();
     let left = common::copy(&disk);
     // It would repair the pages that were written last.
     left.remove("doublewrite").unwrap();
-    let file = db.list_tables().into_iter().find(|table| table.name == "rows").unwrap().file;
     (left, file)
-}
-
-fn after(i: u64) -> String {
-    format!("{} after", common::value(i))
 }
 
 fn other_is_whole(db: &Database) {

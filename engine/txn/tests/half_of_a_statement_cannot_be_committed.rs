@@ -18,20 +18,24 @@ fn key(n: u32) -> Vec<u8> {
 }
 
 /// A transaction with one change before the savepoint and many behind it, to which it could not be
-/// rolled back.
-fn half_undone() -> (FaultDisk, Db, Txn, TxnSavepoint) {
+/// rolled back. `change` makes that of one row.
+fn half_undone_after(change: impl Fn(&mut Txn, &Db, &[u8])) -> (FaultDisk, Db, Txn, TxnSavepoint) {
     let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
     let db = Db::create(Arc::new(disk.clone()), Setup { frames: 48, ..Setup::default() }).unwrap();
     db.commit(|txn| (0..ROWS).for_each(|n| txn.insert(&db.rows, &key(n), &[b'x'; 400]).unwrap()));
     let mut txn = db.begin();
     txn.insert(&db.other, b"kept", b"1").unwrap();
     let start = txn.savepoint();
-    (0..ROWS).for_each(|n| assert!(txn.update(&db.rows, &key(n), b"new", None).unwrap()));
+    (0..ROWS).for_each(|n| change(&mut txn, &db, &key(n)));
     disk.schedule(Fault::nth(FaultOp::Read, 10));
     assert!(txn.rollback_to(start).is_err());
     disk.clear();
     assert!(txn.changes() > 1, "not everything was undone");
     (disk, db, txn, start)
+}
+
+fn half_undone() -> (FaultDisk, Db, Txn, TxnSavepoint) {
+    half_undone_after(|txn, db, key| assert!(txn.update(&db.rows, key, b"new", None).unwrap()))
 }
 
 fn new_rows(db: &Db) -> usize {
@@ -75,16 +79,8 @@ fn or_to_the_savepoint_once_more() {
 /// What was undone around the error was counted neither then nor by the next attempt.
 #[test]
 fn its_rows_are_counted_as_they_are() {
-    let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
-    let db = Db::create(Arc::new(disk.clone()), Setup { frames: 48, ..Setup::default() }).unwrap();
-    db.commit(|txn| (0..ROWS).for_each(|n| txn.insert(&db.rows, &key(n), &[b'x'; 400]).unwrap()));
-    let mut txn = db.begin();
-    txn.insert(&db.other, b"kept", b"1").unwrap();
-    let start = txn.savepoint();
-    (0..ROWS).for_each(|n| assert!(txn.delete(&db.rows, &key(n), None).unwrap()));
-    disk.schedule(Fault::nth(FaultOp::Read, 10));
-    assert!(txn.rollback_to(start).is_err());
-    disk.clear();
+    let (_disk, db, mut txn, start) =
+        half_undone_after(|txn, db, key| assert!(txn.delete(&db.rows, key, None).unwrap()));
     txn.rollback_to(start).unwrap();
     txn.commit(FlushAtCommit::Sync).unwrap();
     assert_eq!(scan(&mut db.snapshot(), &db.rows).len() as u64, u64::from(ROWS));

@@ -1,6 +1,7 @@
 //! What several tests use.
 #![allow(dead_code)]
 
+pub mod redo;
 pub mod rows;
 pub mod script;
 
