@@ -6,13 +6,14 @@
 mod common;
 #[path = "common/session.rs"]
 mod session;
+#[path = "common/undo.rs"]
+mod undo;
 
 use std::sync::Arc;
 
 use common::*;
-use holdfast_base::page::{PageHeader, PageType};
 use holdfast_base::{Error, PageId, Result};
-use holdfast_io::{FileKind, MemoryDisk, OpenOptions};
+use holdfast_io::MemoryDisk;
 use holdfast_testkit::{Fault, FaultDisk, FaultOp};
 use holdfast_txn::{LockMode, LockWait, TableIndex, TxnOptions};
 use session::{Pending, Session};
@@ -44,18 +45,7 @@ fn damaged() -> Db {
     let db = Db::new();
     fill(&db);
     std::mem::forget(change_all(&db));
-    let (disk, setup) = db.close();
-    let _ = disk.remove("doublewrite");
-    let undo = disk.open("undo.hf", OpenOptions::new(FileKind::Data)).unwrap();
-    let is_extension = |page: &u64| {
-        let mut bytes = [0; 80];
-        undo.read_at(page * 4096, &mut bytes).unwrap();
-        let header = PageHeader::decode(&bytes[..64]);
-        header.is_some_and(|header| header.page_type == PageType::Undo && bytes[76] == 2)
-    };
-    let extensions: Vec<u64> = (2..undo.len().unwrap() / 4096).filter(is_extension).collect();
-    undo.write_at(extensions[extensions.len() / 2] * 4096 + 1_000, &[0xa5; 8]).unwrap();
-    Db::open(disk, setup).unwrap()
+    undo::reopen_damaged(db)
 }
 
 fn is_of_undo<T>(result: Result<T>) -> bool {

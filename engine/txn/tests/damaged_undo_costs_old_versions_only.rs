@@ -4,11 +4,13 @@
 #![cfg(not(shuttle))]
 
 mod common;
+#[path = "common/undo.rs"]
+mod undo;
 
 use common::*;
 use holdfast_base::{Error, PageNo};
-use holdfast_io::{FileKind, OpenOptions};
 use holdfast_pool::AccessKind;
+use undo::reopen_damaged;
 
 fn key(n: u64) -> Vec<u8> {
     format!("row{n:04}").into_bytes()
@@ -25,24 +27,6 @@ fn filled() -> Db {
     });
     while db.purge() > 0 {}
     db
-}
-
-/// Closes a database cleanly, with transactions that are not ended, and damages an extension of an
-/// undo log before it is opened again.
-fn reopen_damaged(db: Db) -> Db {
-    let (disk, setup) = db.close();
-    let _ = disk.remove("doublewrite");
-    let undo = disk.open("undo.hf", OpenOptions::new(FileKind::Data)).unwrap();
-    let is_extension = |page: &u64| {
-        let mut bytes = [0; 80];
-        undo.read_at(page * 4096, &mut bytes).unwrap();
-        holdfast_base::page::PageHeader::decode(&bytes[..64])
-            .is_some_and(|header| header.page_type == holdfast_base::page::PageType::Undo && bytes[76] == 2)
-    };
-    let extensions: Vec<u64> = (2..undo.len().unwrap() / 4096).filter(is_extension).collect();
-    let middle = extensions[extensions.len() / 2];
-    undo.write_at(middle * 4096 + 1_000, &[0xa5; 8]).unwrap();
-    Db::open(disk, setup).unwrap()
 }
 
 /// Deletes rows of the other table, and checks that purge removes them.
