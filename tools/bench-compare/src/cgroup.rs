@@ -25,6 +25,16 @@ impl Cgroup {
         Ok(cgroup)
     }
 
+    /// Whether the kernel has killed a process of the cgroup for what it used.
+    pub fn has_killed(&self) -> bool {
+        let count = |file: &str| {
+            let text = fs::read_to_string(self.dir.join(file)).ok()?;
+            text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse::<u64>().ok())
+        };
+        // Version 2, version 1.
+        ["memory.events", "memory.oom_control"].into_iter().find_map(count).is_some_and(|killed| killed > 0)
+    }
+
     /// Moves the calling process into the cgroup.
     pub fn join_command(&self) -> String {
         format!("echo $$ > {}", self.dir.join("cgroup.procs").display())

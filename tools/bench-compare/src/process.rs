@@ -30,7 +30,7 @@ impl Process {
         writeln!(self.requests, "{}", serde_json::to_string(request)?).context("the child has ended")?;
         let mut line = String::new();
         self.replies.read_line(&mut line)?;
-        serde_json::from_str(&line).context("the child has ended (out of its memory limit?)")
+        serde_json::from_str(&line).context("the child has ended")
     }
 
     /// Sends `signal`.
