@@ -11,7 +11,7 @@
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::plan::MEASUREMENTS;
+use crate::plan::{Form, MEASUREMENTS};
 use crate::results::Measured;
 use crate::{servers, tables};
 
@@ -49,9 +49,13 @@ pub fn with_tables<'p>(page: &'p str, measured: &[Measured]) -> anyhow::Result<(
     Ok((out + rest, left))
 }
 
-/// The command and its table.
+/// The command and its table. Claims name it in their heading.
 fn section(of: &Measured) -> anyhow::Result<String> {
-    Ok(format!("`{}`:\n\n{}", of.measurement.command, tables::markdown(of)?))
+    let (command, table) = (of.measurement.command, tables::markdown(of)?);
+    Ok(match of.measurement.form {
+        Form::Lab => table.replacen("| claim |", &format!("| claim of `{command}` |"), 1),
+        _ => format!("`{command}`:\n\n{table}"),
+    })
 }
 
 /// The commits that the results are of, each once.
