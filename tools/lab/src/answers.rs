@@ -5,7 +5,6 @@ use crate::document::Document;
 use crate::text::{table, wrapped};
 
 /// One line per experiment: how many of its claims hold. Then the claims that do not.
-#[must_use]
 pub fn summary(documents: &[Document]) -> String {
     let row = |d: &Document| {
         let holds = d.with(Answer::Holds).count();
@@ -21,7 +20,6 @@ pub fn summary(documents: &[Document]) -> String {
 }
 
 /// The verdicts, one per line, with the reason where there is one.
-#[must_use]
 pub fn verdicts(verdicts: &[Verdict]) -> String {
     let mut out = String::new();
     for v in verdicts {

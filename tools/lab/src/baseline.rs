@@ -49,7 +49,6 @@ impl Baseline {
     }
 
     /// What changed, a line each; one line if nothing did.
-    #[must_use]
     pub fn changes(&self, documents: &[Document]) -> Vec<String> {
         let mut lines = Vec::new();
         let mut compared = 0;
@@ -79,7 +78,6 @@ impl Baseline {
     }
 
     /// [`Baseline::changes`] for the terminal.
-    #[must_use]
     pub fn text(&self, documents: &[Document]) -> String {
         let mut out = format!("\nChanged since {}:\n", self.name);
         for line in self.changes(documents) {

@@ -35,7 +35,6 @@ pub enum Bar {
 
 impl Bar {
     /// True if `value` passes.
-    #[must_use]
     pub fn holds(self, value: f64) -> bool {
         match self {
             Bar::AtLeast(bar) => value >= bar,
@@ -91,7 +90,6 @@ pub enum Answer {
 
 impl Answer {
     /// Its words.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Answer::Holds => "holds",
@@ -118,31 +116,26 @@ pub enum Evidence {
 
 impl Evidence {
     /// A count that was reached, or nothing.
-    #[must_use]
     pub fn counted(value: Option<f64>) -> Evidence {
         value.filter(|v| v.is_finite()).map_or(Evidence::Nothing, Evidence::Counted)
     }
 
     /// The only figure of its kind, or nothing.
-    #[must_use]
     pub fn once(value: Option<f64>) -> Evidence {
         value.filter(|v| v.is_finite()).map_or(Evidence::Nothing, Evidence::Once)
     }
 
     /// The figures of turns; a single one stands for itself.
-    #[must_use]
     pub fn turns(values: &[f64]) -> Evidence {
         Estimate::of(values).map_or_else(|| Evidence::once(values.first().copied()), Evidence::Turns)
     }
 
     /// An estimate, or nothing.
-    #[must_use]
     pub fn estimate(estimate: Option<Estimate>) -> Evidence {
         estimate.map_or(Evidence::Nothing, Evidence::Turns)
     }
 
     /// An estimate from seconds without a reference, or nothing.
-    #[must_use]
     pub fn seconds(estimate: Option<Estimate>) -> Evidence {
         estimate.map_or(Evidence::Nothing, Evidence::Seconds)
     }
@@ -199,7 +192,6 @@ impl Evidence {
 }
 
 /// True if there are turns enough of these figures: the claim holds by the 99 % interval, or fails.
-#[must_use]
 pub fn decided(values: &[f64], bar: Bar) -> bool {
     Estimate::of(values).is_some_and(|e| bar.clears(e.firm) || bar.beyond(e.sure))
 }
@@ -217,19 +209,16 @@ pub struct Claim {
 
 impl Claim {
     /// A claim about one figure.
-    #[must_use]
     pub fn new(text: impl Into<String>, of: Evidence, bar: Bar) -> Claim {
         Claim::worst(text, vec![of], bar)
     }
 
     /// A claim about the worst of several figures.
-    #[must_use]
     pub fn worst(text: impl Into<String>, of: Vec<Evidence>, bar: Bar) -> Claim {
         Claim { text: text.into(), of, bar }
     }
 
     /// The verdict, measured under `conditions`.
-    #[must_use]
     pub fn judge(&self, conditions: &Conditions) -> Verdict {
         let far = |of: &Evidence| match (self.bar, of.value()) {
             (_, None) => f64::INFINITY,
@@ -282,7 +271,6 @@ pub struct Verdict {
 
 impl Verdict {
     /// The measured value with its interval, in words.
-    #[must_use]
     pub fn measured(&self) -> String {
         measured(self.value, self.interval.map(|of| (of.low, of.high)))
     }
@@ -298,7 +286,6 @@ pub(crate) fn measured(value: Option<f64>, interval: Option<(f64, f64)>) -> Stri
 }
 
 /// The worst answer; *holds* if there is none.
-#[must_use]
 pub fn worst(verdicts: &[Verdict]) -> Answer {
     verdicts.iter().map(|v| v.answer).max().unwrap_or(Answer::Holds)
 }

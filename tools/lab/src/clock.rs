@@ -24,7 +24,6 @@ const RUNNING: u64 = u64::MAX;
 
 impl PausableClock {
     /// Creates a running clock at 0.
-    #[must_use]
     pub fn new() -> PausableClock {
         PausableClock { start: Instant::now(), skipped: AtomicU64::new(0), paused_at: AtomicU64::new(RUNNING) }
     }

@@ -30,19 +30,16 @@ const FAR: Range<f64> = 200.0..5000.0;
 
 impl Conditions {
     /// True if nothing else explains a figure beyond its bar.
-    #[must_use]
     pub fn quiet(&self) -> bool {
         self.others + self.stolen < DISTURBING
     }
 
     /// A machine that did nothing else.
-    #[must_use]
     pub fn quiet_machine() -> Conditions {
         Conditions::default()
     }
 
     /// A machine whose processor others had half of the time.
-    #[must_use]
     pub fn busy_machine() -> Conditions {
         Conditions { others: 0.5, ..Conditions::default() }
     }
@@ -124,13 +121,11 @@ pub struct Watch(Ticks);
 
 impl Watch {
     /// Begins to watch.
-    #[must_use]
     pub fn start() -> Watch {
         Watch(Ticks::now())
     }
 
     /// The conditions since then.
-    #[must_use]
     pub fn conditions(&self) -> Conditions {
         // The best of the rounds: in the others one of the cores may have done something else.
         let core_to_core_ns = crate::rig::control::core_to_core().map(|figure| figure.min);

@@ -65,7 +65,6 @@ pub struct Run {
 
 impl Document {
     /// A document without runs.
-    #[must_use]
     pub fn new(experiment: &str, settings: Value, machine: Machine) -> Document {
         let settings = match settings {
             Value::Object(map) => map,
@@ -98,7 +97,6 @@ impl Document {
     }
 
     /// The worst answer.
-    #[must_use]
     pub fn answer(&self) -> Answer {
         claims::worst(&self.verdicts)
     }
@@ -120,7 +118,6 @@ pub fn write_json<T: Serialize + ?Sized>(what: &T, path: &Path) -> Result<()> {
 }
 
 /// The fields of a JSON object, for [`Run::metrics`].
-#[must_use]
 pub fn metrics(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(map) => map,

@@ -28,7 +28,6 @@ pub struct Machine {
 
 impl Machine {
     /// Returns this machine, and the file system of `dir`.
-    #[must_use]
     pub fn this(dir: Option<&Path>) -> Machine {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -28,7 +28,6 @@ fn given() -> &'static Given {
 }
 
 /// Cores that this process may use, before anything is pinned.
-#[must_use]
 pub fn cores_given() -> usize {
     given().parallelism
 }
@@ -56,7 +55,6 @@ pub enum Role {
 
 impl Cores {
     /// The cores of this process; none if `pin` is false.
-    #[must_use]
     pub fn new(pin: bool) -> Cores {
         // Read in any case: a thread of another experiment may be pinned next.
         let given = given();
@@ -64,7 +62,6 @@ impl Cores {
     }
 
     /// True if threads are pinned.
-    #[must_use]
     pub fn pins(&self) -> bool {
         self.allowed.len() >= 2
     }

@@ -26,7 +26,6 @@ const LINE_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Progress {
     /// Progress on standard error.
-    #[must_use]
     pub fn new() -> Progress {
         let terminal = std::io::stderr().is_terminal();
         let bar = ProgressBar::new_spinner();
@@ -38,7 +37,6 @@ impl Progress {
     }
 
     /// Progress without output, for tests.
-    #[must_use]
     pub fn hidden() -> Progress {
         let mut progress = Progress::new();
         progress.bar.set_draw_target(ProgressDrawTarget::hidden());

@@ -7,7 +7,6 @@ const GAP: &str = "  ";
 
 /// Rows of cells as aligned columns: the first `left` columns to the left, the others to the right.
 /// A table that is wider than the terminal is broken into several, each with the first columns.
-#[must_use]
 pub fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
@@ -49,7 +48,6 @@ fn parts(widths: &[usize], left: usize) -> Vec<Vec<usize>> {
 }
 
 /// A sentence in lines of the terminal's width. Those behind the first begin with `indent` spaces.
-#[must_use]
 pub fn wrapped(sentence: &str, indent: usize) -> String {
     let indent = " ".repeat(indent);
     textwrap::fill(sentence, textwrap::Options::new(WIDTH).subsequent_indent(&indent)) + "\n"

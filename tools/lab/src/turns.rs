@@ -15,13 +15,11 @@ pub struct Rounds {
 
 impl Rounds {
     /// Up to four times as many as `least`: for turns of a second or less.
-    #[must_use]
     pub fn up_to_four_times(least: usize) -> Rounds {
         Rounds { least, most: least * 4 }
     }
 
     /// Up to twice as many as `least`.
-    #[must_use]
     pub fn up_to_twice(least: usize) -> Rounds {
         Rounds { least, most: least * 2 }
     }

@@ -68,7 +68,6 @@ impl Options {
     }
 
     /// The size of the pool: a third of the data.
-    #[must_use]
     pub fn pool_bytes(&self) -> u64 {
         ((u64::from(self.objects) * BYTES_PER_OBJECT) as f64 * POOL_SHARE).max(SMALLEST as f64) as u64
     }

@@ -208,13 +208,11 @@ fn server_options(options: &Options) -> Vec<String> {
 }
 
 /// Options of a server with a query cache of that many bytes.
-#[must_use]
 pub fn with_query_cache(bytes: u64) -> [String; 2] {
     ["--query-cache-type=1".to_owned(), format!("--query-cache-size={bytes}")]
 }
 
 /// The cache of an engine that holds the table.
-#[must_use]
 pub fn pool_bytes(options: &Options) -> u64 {
     u64::from(options.rows) * BYTES_PER_ROW + BESIDE_THE_TABLE
 }

@@ -68,19 +68,16 @@ pub struct Options {
 
 impl Options {
     /// The pool: 20 MB.
-    #[must_use]
     pub fn pool_bytes(&self) -> u64 {
         (((20u64 << 20) as f64 / self.factor) as u64).max(5 << 20)
     }
 
     /// Warehouses of `new_order`.
-    #[must_use]
     pub fn small_warehouses(&self) -> u32 {
         (self.new_order_warehouses / self.factor).round().max(1.0) as u32
     }
 
     /// Warehouses whose `stock` takes 125 to 140 MB.
-    #[must_use]
     pub fn big_warehouses(&self) -> u32 {
         (4.0 / self.factor).round().max(1.0) as u32
     }

@@ -70,7 +70,6 @@ fn parts(document: &Document) -> (&str, Body) {
 }
 
 /// The report of `document` as HTML.
-#[must_use]
 pub fn page(document: &Document) -> String {
     let (title, body) = parts(document);
     let header = html! {
@@ -82,7 +81,6 @@ pub fn page(document: &Document) -> String {
 }
 
 /// The report of several experiments as HTML: a summary, the experiments, provenance.
-#[must_use]
 pub fn page_of_all(documents: &[Document]) -> String {
     let title = "All experiments";
     let header = html! { p class="kicker" { "Holdfast lab" } h1 { (title) } };

@@ -54,7 +54,6 @@ pub struct Picture {
 
 impl Picture {
     /// The picture as the text of an SVG file.
-    #[must_use]
     pub fn svg(&self) -> String {
         let panels: Vec<&Panel> = self.panels.iter().filter(|panel| panel.points().next().is_some()).collect();
         let columns = panels.len().clamp(1, COLUMNS);

@@ -57,7 +57,6 @@ impl Fio {
     }
 
     /// Its name and version.
-    #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -78,7 +77,6 @@ impl Fio {
 
 impl Job<'_> {
     /// The arguments, except the file.
-    #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let percent = (self.write_share * 100.0).round();
         let kind = if percent > 0.0 { format!("randrw --rwmixwrite={percent:.0}") } else { "randread".to_owned() };

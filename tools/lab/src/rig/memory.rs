@@ -65,7 +65,6 @@ pub struct Peak {
 
 impl Peak {
     /// Begins to watch: the kernel's own peak if it can be reset, else samples.
-    #[must_use]
     pub fn begin() -> Peak {
         match std::fs::write(file_of(None, "clear_refs"), RESET) {
             Ok(()) => Peak { sampled: None },

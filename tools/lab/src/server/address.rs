@@ -45,7 +45,6 @@ impl fmt::Display for Address {
 
 impl Address {
     /// Options for connections of the lab itself.
-    #[must_use]
     pub fn options(&self) -> OptsBuilder {
         match self {
             Address::Socket(path) | Address::Released { socket: path, .. } => {
@@ -61,7 +60,6 @@ impl Address {
     }
 
     /// Arguments for sysbench.
-    #[must_use]
     pub fn sysbench(&self) -> Vec<String> {
         match self {
             Address::Socket(path) | Address::Released { socket: path, .. } => {
@@ -77,7 +75,6 @@ impl Address {
     }
 
     /// The program that dumps schemas, with the options to connect.
-    #[must_use]
     pub fn dump_command(&self, cache: &Cache) -> Command {
         let mut command = match self {
             Address::Released { dump, .. } => {

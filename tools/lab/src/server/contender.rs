@@ -21,7 +21,6 @@ pub enum Contender {
 pub const INNODB: Contender = Contender::InnoDb { old_blocks_time_ms: 1000 };
 
 /// The engine's name in texts.
-#[must_use]
 pub fn engine_name(contender: Contender) -> String {
     match contender {
         Contender::InnoDb { .. } => "InnoDB".to_owned(),
@@ -42,7 +41,6 @@ pub enum Engine {
 
 impl Engine {
     /// The contenders of the engine.
-    #[must_use]
     pub fn contenders(self, old_blocks_time_ms: u32) -> Vec<Contender> {
         match self {
             Engine::Innodb => [0, old_blocks_time_ms].map(|ms| Contender::InnoDb { old_blocks_time_ms: ms }).to_vec(),
@@ -69,7 +67,6 @@ pub(super) const LRU_SCAN_DEPTH_MIN: f64 = 100.0;
 
 impl Contender {
     /// Its engine, without the setting.
-    #[must_use]
     pub fn kind(self) -> Engine {
         match self {
             Contender::Holdfast => Engine::Holdfast,
@@ -79,7 +76,6 @@ impl Contender {
     }
 
     /// The name in `ENGINE=`.
-    #[must_use]
     pub fn engine(self) -> &'static str {
         match self.kind() {
             Engine::Holdfast => "HOLDFAST",
@@ -89,14 +85,12 @@ impl Contender {
     }
 
     /// The name of a variable of the engine, given without the engine's prefix.
-    #[must_use]
     pub fn variable(self, name: &str) -> String {
         format!("{}_{name}", self.engine().to_lowercase())
     }
 
     /// Options of a server whose cache for this engine has `pool_bytes`. Sizes are divided by
     /// `size`, which keeps the share of a small pool that InnoDB keeps free.
-    #[must_use]
     pub fn options(self, pool_bytes: u64, size: f64) -> Vec<String> {
         let mut options: Vec<String> = COMMON.iter().chain(&READS_BY_FILE).map(|o| (*o).to_owned()).collect();
         // The engines that are not measured get next to nothing.
@@ -120,7 +114,6 @@ impl Contender {
     }
 
     /// Options for reads and writes through the system's cache.
-    #[must_use]
     pub fn buffered(self) -> [&'static str; 2] {
         match self {
             Contender::Holdfast | Contender::InnoDb { .. } => {
@@ -134,7 +127,6 @@ impl Contender {
 
     /// Statements after the tables were loaded: they bring everything to where it is on a server
     /// that has run for long.
-    #[must_use]
     pub fn settle(self) -> &'static [&'static str] {
         match self {
             Contender::Holdfast | Contender::InnoDb { .. } => &[],
@@ -145,7 +137,6 @@ impl Contender {
     }
 
     /// The meaning of the figures "hot reads" and "MB resident" for this engine.
-    #[must_use]
     pub fn how_it_is_counted(self) -> &'static str {
         match self {
             Contender::Holdfast => {

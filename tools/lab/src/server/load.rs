@@ -45,7 +45,6 @@ pub struct Oltp {
 
 impl Oltp {
     /// sysbench's own `oltp_read_only` on a table of `rows` rows.
-    #[must_use]
     pub fn read_only(rows: u32, schema: &str, threads: usize, seed: u64) -> Oltp {
         Oltp {
             script: "oltp_read_only".to_owned(),
@@ -217,7 +216,6 @@ pub struct Dump {
 
 impl Dump {
     /// Starts it, on the cores of the clients.
-    #[must_use]
     pub fn start(cache: &Cache, address: &Address, cores: &Cores) -> Dump {
         let dumped = Arc::new(Dumped::default());
         let (cache, address, cores, mine) = (cache.clone(), address.clone(), cores.clone(), Arc::clone(&dumped));
@@ -237,13 +235,11 @@ impl Dump {
     }
 
     /// Bytes of text so far.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.dumped.bytes.load(Ordering::Acquire)
     }
 
     /// Dumps finished.
-    #[must_use]
     pub fn finished(&self) -> u64 {
         self.dumped.finished.load(Ordering::Acquire)
     }

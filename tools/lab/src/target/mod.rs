@@ -202,25 +202,21 @@ pub struct PoolState {
 
 impl PoolState {
     /// Resident pages of all indexes of `table`.
-    #[must_use]
     pub fn resident(&self, table: &str) -> u64 {
         self.indexes.iter().filter(|i| i.table == table).map(|i| i.resident_pages).sum()
     }
 
     /// Pages read from the file of `table`.
-    #[must_use]
     pub fn disk_reads(&self, table: &str) -> u64 {
         self.disk_reads.iter().find(|(name, _)| name == table).map_or(0, |(_, pages)| *pages)
     }
 
     /// An index of a table.
-    #[must_use]
     pub fn index(&self, table: &str, index: &str) -> Option<&IndexState> {
         self.indexes.iter().find(|i| i.table == table && i.index == index)
     }
 
     /// `pages` in MB (10^6 bytes).
-    #[must_use]
     pub fn mb(&self, pages: u64) -> f64 {
         (pages * self.page_bytes) as f64 / 1e6
     }

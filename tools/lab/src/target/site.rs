@@ -18,7 +18,6 @@ pub use crate::rig::site::{Content, TableSpec};
 
 /// The disk of an experiment: files past the system's cache in the directory `real` if there is
 /// one, else `model`.
-#[must_use]
 pub fn disk(real: Option<&Path>, model: DiskModel) -> DiskKind {
     match real {
         Some(dir) => DiskKind::Real { dir: dir.to_owned(), method: FlushMethod::ODirect },
@@ -27,7 +26,6 @@ pub fn disk(real: Option<&Path>, model: DiskModel) -> DiskKind {
 }
 
 /// The disk, for the settings of a document: modelled, or a real one.
-#[must_use]
 pub fn described(model: Option<DiskModel>) -> Value {
     let Some(model) = model else { return json!("real") };
     json!({

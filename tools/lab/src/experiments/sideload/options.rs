@@ -84,7 +84,6 @@ pub enum Start {
 
 impl Start {
     /// `warm` or `cold`.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Start::Warm => "warm",

@@ -69,7 +69,6 @@ impl Scale {
     ///
     /// # Panics
     /// If one of them is not above 0.
-    #[must_use]
     pub fn new(size: f64, speed: f64, patience: f64) -> Scale {
         assert!(size > 0.0 && speed > 0.0 && patience > 0.0, "a scale is above 0");
         Scale { size, speed, patience }
@@ -81,7 +80,6 @@ impl Scale {
     }
 
     /// The scale as a sentence.
-    #[must_use]
     pub fn in_words(&self) -> String {
         if self.time() == 1.0 {
             return "Sizes and speeds as published.".to_owned();
@@ -96,67 +94,56 @@ impl Scale {
     }
 
     /// Rows of the hot table.
-    #[must_use]
     pub fn hot_rows(&self) -> u32 {
         (HOT_ROWS / self.size) as u32
     }
 
     /// Rows of the big table.
-    #[must_use]
     pub fn big_rows(&self) -> u32 {
         (BIG_ROWS / self.size) as u32
     }
 
     /// The pool, in bytes.
-    #[must_use]
     pub fn pool_bytes(&self) -> u64 {
         (POOL_BYTES / self.size) as u64
     }
 
     /// A pool that holds both tables, in bytes.
-    #[must_use]
     pub fn ceiling_bytes(&self) -> u64 {
         ((HOT_ROWS + BIG_ROWS) / self.size * CEILING_BYTES_PER_ROW) as u64 + (16 << 20)
     }
 
     /// The modelled disk.
-    #[must_use]
     pub fn disk(&self) -> DiskModel {
         DiskModel::spinning().times_as_fast(self.speed)
     }
 
     /// The fixed request rate, in transactions per second.
-    #[must_use]
     pub fn rate(&self) -> f64 {
         RATE * self.speed
     }
 
     /// The dump's pace, in rows per second.
-    #[must_use]
     pub fn dump_rows_per_second(&self) -> f64 {
         DUMP_ROWS_PER_SECOND * self.speed
     }
 
     /// `old_blocks_time`, in milliseconds; at least 1.
-    #[must_use]
     pub fn old_blocks_time_ms(&self) -> u32 {
         (OLD_BLOCKS_TIME_MS / self.time()).round().max(1.0) as u32
     }
 
     /// `n` minutes of the experiment.
-    #[must_use]
     pub fn minutes(&self, n: f64) -> Duration {
         Duration::from_secs_f64(60.0 / self.time() * n * self.patience)
     }
 
     /// Time between two samples: a tenth of a minute, at most a second.
-    #[must_use]
     pub fn sample_interval(&self) -> Duration {
         Duration::from_secs_f64((6.0 / self.time()).min(1.0))
     }
 
     /// The scale, for the document.
-    #[must_use]
     pub fn describe(&self) -> Value {
         json!({
             "sizes_divided_by": self.size,

@@ -37,7 +37,6 @@ use crate::subject::meters::Meter;
 use crate::subject::{Second, Subject};
 
 /// The engines in the order of the sides: Holdfast, InnoDB, and MyRocks if asked for.
-#[must_use]
 pub fn contenders(asked: &[Engine]) -> Vec<Contender> {
     let asked = if asked.is_empty() { &[Engine::Holdfast, Engine::Innodb][..] } else { asked };
     let order =
@@ -82,7 +81,6 @@ pub(crate) fn with_servers<T>(
 
 /// The groups of charts over time: one per meter, with a line per side over the time of its own
 /// turns; and what only one kind of side reports.
-#[must_use]
 pub fn charts<S: Subject>(sides: &[S]) -> Vec<(String, Vec<Chart>)> {
     let line = |side: &S, meter: Meter| {
         let point = |s: &Second| Some((s.t, s.values[meter as usize]?));
@@ -130,7 +128,6 @@ pub struct Place {
 
 impl Place {
     /// Private servers.
-    #[must_use]
     pub fn private() -> Place {
         let conditions = "a sync at every commit; O_DIRECT; no binary log".to_owned();
         Place {
@@ -144,7 +141,6 @@ impl Place {
     }
 
     /// The engine in this process, `words` in texts, with its data in `dir` if it is on files.
-    #[must_use]
     pub fn embedded(words: &str, conditions: &str, dir: Option<&Path>) -> Place {
         let (words, conditions, dir) = (words.to_owned(), conditions.to_owned(), dir.map(Path::to_owned));
         Place { target: EMBEDDED, words, conditions, pool_bytes: None, pid: None, dir }
@@ -178,7 +174,6 @@ pub struct Findings {
 
 impl Findings {
     /// The document, and what is printed.
-    #[must_use]
     pub fn report(self, plan: &Plan, sides: &[impl Subject]) -> (Document, String) {
         let mut settings = metrics(self.settings);
         settings.extend(metrics(json!({

@@ -39,7 +39,6 @@ const STANDARD_MIX: [(&str, u32); 1] = [("standard mix", 1)];
 
 impl Workload {
     /// The names of its modes, and the argument of [`Workload::load`] for each.
-    #[must_use]
     pub fn modes(self) -> &'static [(&'static str, u32)] {
         match self {
             Workload::DbStress { .. } => &MODES,
@@ -48,7 +47,6 @@ impl Workload {
     }
 
     /// Its script.
-    #[must_use]
     pub fn script(self) -> Script {
         match self {
             Workload::DbStress { .. } => Script::DbStress,
@@ -57,7 +55,6 @@ impl Workload {
     }
 
     /// The script's arguments about the tables.
-    #[must_use]
     pub fn sizes(self) -> Vec<String> {
         match self {
             Workload::DbStress { objects } => vec![format!("--objects={objects}")],
@@ -86,7 +83,6 @@ impl Workload {
 
     /// Bytes of a cache that holds all of its tables in any of the engines. The tables of dbt2
     /// grow.
-    #[must_use]
     pub fn bytes(self) -> u64 {
         match self {
             Workload::DbStress { objects } => u64::from(objects) * 8000 + (32 << 20),
@@ -98,7 +94,6 @@ impl Workload {
     }
 
     /// A statement that changes some neighbouring rows at a random place, for filling a log.
-    #[must_use]
     pub fn scattered_update(self, rng: &mut Rng) -> String {
         match self {
             Workload::DbStress { objects } => {
@@ -118,7 +113,6 @@ impl Workload {
     }
 
     /// Its name in texts.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Workload::DbStress { .. } => "dbSTRESS",
@@ -127,7 +121,6 @@ impl Workload {
     }
 
     /// The settings of a document: those of the workload, and `others`.
-    #[must_use]
     pub fn settings(self, others: Value) -> Value {
         let mut settings = metrics(self.describe());
         settings.extend(metrics(others));
