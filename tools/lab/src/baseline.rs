@@ -31,9 +31,6 @@ pub struct Baseline {
 
 impl Baseline {
     /// Reads what `--json` wrote.
-    ///
-    /// # Errors
-    /// If the file cannot be read, or is no document of the lab.
     pub fn read(path: &Path) -> Result<Baseline> {
         let name = path.display().to_string();
         let text = std::fs::read(path).with_context(|| format!("read the baseline {name}"))?;

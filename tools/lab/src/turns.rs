@@ -30,9 +30,6 @@ impl Rounds {
 ///
 /// `decided` is asked after `least` rounds and then whenever there are a quarter more: the more
 /// often noise is looked at, the more often it looks like a result.
-///
-/// # Errors
-/// Those of a turn.
 pub fn in_turns<T>(
     sides: usize,
     rounds: Rounds,
@@ -57,9 +54,6 @@ pub fn in_turns<T>(
 }
 
 /// Gives one subject turns, each with its references beside it, as [`in_turns`] does.
-///
-/// # Errors
-/// Those of a turn.
 pub fn alone<T>(
     rounds: Rounds,
     turn: impl FnMut(usize) -> Result<T>,

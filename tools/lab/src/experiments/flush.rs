@@ -86,9 +86,6 @@ struct Case {
 }
 
 /// Runs the experiment on the embedded engine. Returns the document and what is printed.
-///
-/// # Errors
-/// If the data cannot be loaded, or a session fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let model = DiskKind::Model(options.modelled.context("the embedded engine begins on a modelled disk")?);
     let real = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
@@ -117,9 +114,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
 }
 
 /// Runs the experiment on private servers. Returns the document and what is printed.
-///
-/// # Errors
-/// If packages are not available, a server does not start, or a client fails.
 pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;

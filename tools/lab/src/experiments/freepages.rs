@@ -74,9 +74,6 @@ impl Options {
 }
 
 /// Runs the experiment on the embedded engine, on files. Returns the document and what is printed.
-///
-/// # Errors
-/// If the data cannot be loaded, or a session fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     progress.step("loading");
     progress.show(&format!("{} objects", options.objects));
@@ -92,9 +89,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
 }
 
 /// Runs the experiment on private servers. Returns the document and what is printed.
-///
-/// # Errors
-/// If packages are not available, a server does not start, or a client fails.
 pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;

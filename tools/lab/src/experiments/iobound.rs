@@ -209,9 +209,6 @@ impl Case {
 }
 
 /// Runs the experiment. Returns the document and what is printed.
-///
-/// # Errors
-/// If the data cannot be loaded, or a session fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let tables = Tables::DbStress(load(options, WIDTHS[1], 0));
     let mut cases: Vec<Case> = Vec::new();

@@ -57,9 +57,6 @@ const TPS: Bar = Bar::AtLeast(0.9);
 const P99: Bar = Bar::AtMost(1.2);
 
 /// Runs the experiment on the embedded engine. Returns the document and what is printed.
-///
-/// # Errors
-/// If the data cannot be loaded, or a session fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     progress.step("loading two databases");
     progress.show(&format!("{} objects each", options.objects));
@@ -74,9 +71,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
 }
 
 /// Runs the experiment on private servers. Returns the document and what is printed.
-///
-/// # Errors
-/// If packages are not available, a server does not start, or a client fails.
 pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;

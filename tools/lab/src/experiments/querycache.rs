@@ -157,9 +157,6 @@ struct Measured {
 }
 
 /// Runs the experiment on a private server. Returns the document and what is printed.
-///
-/// # Errors
-/// If packages are not available, the server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let mut server = OwnServer::private(&cache, "lab/querycache");

@@ -179,9 +179,6 @@ impl Sequence {
 }
 
 /// Runs the experiment. Returns the document and what is printed.
-///
-/// # Errors
-/// If the data cannot be loaded, or a query fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     progress.step("loading the tables");
     progress.show(&format!("{SMALL} and {BIG}"));
@@ -200,9 +197,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
 }
 
 /// Runs the experiment on loaded data: table 0 is [`SMALL`], table 1 [`BIG`].
-///
-/// # Errors
-/// If a query fails.
 pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     site.set_slow(true);
     let mut sequences = Vec::new();

@@ -80,9 +80,6 @@ impl Bars {
 }
 
 /// Runs the experiment on the embedded engine. Returns the document and what is printed.
-///
-/// # Errors
-/// If the data cannot be loaded, or a session fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let Workload::DbStress { objects } = options.workload else { anyhow::bail!("dbt2 runs on servers") };
     progress.step("loading");
@@ -104,9 +101,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
 }
 
 /// Runs the experiment on private servers. Returns the document and what is printed.
-///
-/// # Errors
-/// If packages are not available, a server does not start, or a client fails.
 pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;

@@ -82,9 +82,6 @@ struct Scene<'a> {
 }
 
 /// Runs the experiment. Returns the document and what is printed.
-///
-/// # Errors
-/// If the data cannot be loaded, or a job fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let load = dbstress::Options::light(options.objects, options.sessions, 1);
     progress.step("loading");

@@ -28,17 +28,11 @@ const PROVENANCE: &str = "Machine and settings";
 const SCRIPT: &str = include_str!("script.js");
 
 /// Writes the report of `document` to `path`.
-///
-/// # Errors
-/// If the file cannot be written.
 pub fn write(document: &Document, path: &Path) -> Result<()> {
     std::fs::write(path, page(document)).with_context(|| format!("write the report {}", path.display()))
 }
 
 /// Writes one report of several experiments to `path`.
-///
-/// # Errors
-/// If the file cannot be written.
 pub fn write_all(documents: &[Document], path: &Path) -> Result<()> {
     std::fs::write(path, page_of_all(documents)).with_context(|| format!("write the report {}", path.display()))
 }

@@ -37,9 +37,6 @@ pub struct Job<'a> {
 
 impl Fio {
     /// Returns the machine's fio, or that of the cache folder.
-    ///
-    /// # Errors
-    /// If there is none.
     pub fn installed() -> Result<Fio> {
         let cache = Cache::of_the_project();
         let output = cache.fio_command().arg("--version").output().context("there is no fio")?;
@@ -48,9 +45,6 @@ impl Fio {
     }
 
     /// As [`Fio::installed`]; fetches fio by apt if there is none.
-    ///
-    /// # Errors
-    /// If it is not available.
     pub fn fetched() -> Result<Fio> {
         apt::fetch_fio(&Cache::of_the_project())?;
         Fio::installed()
@@ -62,9 +56,6 @@ impl Fio {
     }
 
     /// Runs a job past the system's cache.
-    ///
-    /// # Errors
-    /// If fio fails, or its report cannot be read.
     pub fn run(&self, job: &Job<'_>) -> Result<Rate> {
         let mut command = self.cache.fio_command();
         command.arg(format!("--filename={}", job.file.display())).args(job.arguments());

@@ -14,9 +14,6 @@ const RESET: &str = "5";
 const SAMPLE: Duration = Duration::from_millis(20);
 
 /// Resident memory of this process.
-///
-/// # Errors
-/// If the kernel does not say.
 pub fn resident_bytes() -> Result<u64> {
     status_bytes(None, "VmRSS")
 }
@@ -35,9 +32,6 @@ fn status_bytes(process: Option<u32>, name: &str) -> Result<u64> {
 }
 
 /// Resident memory of another process.
-///
-/// # Errors
-/// If it has ended.
 pub fn resident_bytes_of(process: u32) -> Result<u64> {
     status_bytes(Some(process), "VmRSS")
 }
@@ -49,9 +43,6 @@ pub fn begin_peak_of(process: u32) {
 }
 
 /// The peak of another process.
-///
-/// # Errors
-/// If it has ended.
 pub fn peak_of(process: u32) -> Result<u64> {
     status_bytes(Some(process), "VmHWM")
 }
@@ -87,9 +78,6 @@ impl Peak {
     }
 
     /// The peak since the beginning.
-    ///
-    /// # Errors
-    /// If the kernel does not say.
     pub fn end(self) -> Result<u64> {
         let Some((stop, watch)) = self.sampled else { return status_bytes(None, "VmHWM") };
         drop(stop);

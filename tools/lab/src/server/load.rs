@@ -117,9 +117,6 @@ pub struct Sysbench {
 
 impl Sysbench {
     /// Starts it, on the cores of the clients.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     pub fn start(cache: &Cache, address: &Address, oltp: &Oltp) -> Result<Sysbench> {
         let mut command = cache.sysbench_command();
         command.args(address.sysbench()).args(oltp.arguments());
@@ -143,10 +140,7 @@ impl Sysbench {
         Ok(Sysbench { process, p95, latencies, reader: Some(reader) })
     }
 
-    /// Fails if sysbench has ended.
-    ///
-    /// # Errors
-    /// Its output.
+    /// Fails with its output if sysbench has ended.
     pub fn check(&mut self) -> Result<()> {
         let Some(status) = self.process.0.try_wait()? else { return Ok(()) };
         let said = self.reader.take().and_then(|r| r.join().ok()).unwrap_or_default();
@@ -169,10 +163,7 @@ impl Sysbench {
     }
 }
 
-/// Lets a script make its tables.
-///
-/// # Errors
-/// The output of sysbench.
+/// Lets a script make its tables, or fails with the output of sysbench.
 pub fn prepare(cache: &Cache, address: &Address, script: &str, schema: &str, asked: &[String]) -> Result<()> {
     let mut command = cache.sysbench_command();
     command.arg(script).arg("--db-driver=mysql").args(address.sysbench());
@@ -244,10 +235,7 @@ impl Dump {
         self.dumped.finished.load(Ordering::Acquire)
     }
 
-    /// Fails if the dump has failed.
-    ///
-    /// # Errors
-    /// Its error output.
+    /// Fails with its error output if the dump has failed.
     pub fn check(&self) -> Result<()> {
         match self.dumped.failure.lock().as_ref() {
             Some(said) => bail!("mariadb-dump failed: {said}"),

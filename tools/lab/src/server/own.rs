@@ -36,9 +36,6 @@ impl<'c> OwnServer<'c> {
     }
 
     /// A released server with new data, which is downloaded if need be. It does not run.
-    ///
-    /// # Errors
-    /// If it is not available.
     pub fn released(cache: &Cache, release: Release, progress: &mut Progress) -> Result<OwnServer<'c>> {
         progress.step(release.name());
         // Its programs need libraries that come with today's server, and its clients are of that.
@@ -64,9 +61,6 @@ impl<'c> OwnServer<'c> {
 
     /// Starts it on its data, on the cores of servers; a private one on a modelled disk, if there
     /// is one. A release that runs is restarted.
-    ///
-    /// # Errors
-    /// If it does not start.
     pub fn start(&mut self, options: &[String], cores: &Cores, disk: Option<SlowDisk>) -> Result<()> {
         cores.pin(Role::Server);
         let started = match (&mut self.kind, disk) {
@@ -82,9 +76,6 @@ impl<'c> OwnServer<'c> {
     }
 
     /// From now on the modelled disk of a private server is slow ([`SlowDisk::later`]).
-    ///
-    /// # Errors
-    /// If the file that says so cannot be made.
     pub fn slow_down(&self) -> Result<()> {
         match &self.kind {
             Kind::Private(server) => SlowDisk::slow_down(server),
@@ -93,9 +84,6 @@ impl<'c> OwnServer<'c> {
     }
 
     /// Shuts it down, if it runs.
-    ///
-    /// # Errors
-    /// If it does not end.
     pub fn shut_down(&mut self) -> Result<()> {
         match &mut self.kind {
             _ if !std::mem::take(&mut self.runs) => Ok(()),
@@ -124,9 +112,6 @@ impl<'c> OwnServer<'c> {
     }
 
     /// Copies all data to `other`; neither runs.
-    ///
-    /// # Errors
-    /// If that fails; if one of them is a release.
     pub fn copy_data_to(&self, other: &OwnServer<'_>) -> Result<()> {
         match (&self.kind, &other.kind) {
             (Kind::Private(from), Kind::Private(to)) => from.copy_data_to(to),
@@ -135,9 +120,6 @@ impl<'c> OwnServer<'c> {
     }
 
     /// Removes the data. It does not run.
-    ///
-    /// # Errors
-    /// If files cannot be removed.
     pub fn remove(&self) -> Result<()> {
         match &self.kind {
             Kind::Private(server) => server.remove(),

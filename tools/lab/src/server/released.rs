@@ -27,9 +27,6 @@ use crate::progress::Progress;
 const OLD_BLOCKS_TIME_MS: f64 = 1000.0;
 
 /// Runs sideload on `server` with a pool of `pool_bytes`.
-///
-/// # Errors
-/// If the server is not available or does not start; those of the experiment.
 pub fn sideload(
     server: Release,
     pool_bytes: u64,
@@ -50,9 +47,6 @@ pub fn sideload(
 
 /// Runs one of the other experiments on `server`, with a cache, a redo log and a query cache of the
 /// experiment's size and with O_DIRECT.
-///
-/// # Errors
-/// If the server is not available or does not start, or lacks what the experiment measures.
 pub fn in_turns(server: Release, what: &mut dyn OnServer, progress: &mut Progress) -> Result<(Document, String)> {
     ensure!(
         what.query_cache_bytes().is_none() || server.has_query_cache(),

@@ -46,9 +46,6 @@ pub struct Embedded {
 
 impl Embedded {
     /// Opens the database on `disk`, called `name` in messages, with the pool of `spec`.
-    ///
-    /// # Errors
-    /// Those of [`holdfast::Builder::open`].
     pub(super) fn open(
         disk: &ModelDisk,
         name: &std::path::Path,

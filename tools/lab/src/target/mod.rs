@@ -77,9 +77,6 @@ pub struct TargetSpec {
 /// The data of an experiment.
 pub trait Site {
     /// Opens a target with an empty pool.
-    ///
-    /// # Errors
-    /// If the target cannot be opened.
     fn open(&self, spec: &TargetSpec) -> Result<Arc<dyn Target>>;
 
     /// Name of the kind of targets, for the document.
@@ -102,23 +99,14 @@ pub trait Site {
 /// An open store under test.
 pub trait Target: Send + Sync {
     /// A connection, for the calling thread.
-    ///
-    /// # Errors
-    /// If no connection is available.
     fn connect(&self) -> Result<Box<dyn Connection + '_>>;
 
     /// Runs a report query on a connection of its own and returns its result.
-    ///
-    /// # Errors
-    /// If no connection is available, or a row cannot be read.
     fn query(&self, query: Query) -> Result<f64> {
         self.connect()?.query(query).map_err(|failure| anyhow!("{failure}"))
     }
 
     /// The state of the pool.
-    ///
-    /// # Errors
-    /// If the target cannot report it.
     fn pool(&self) -> Result<PoolState>;
 
     /// The target's time.
@@ -140,9 +128,6 @@ pub trait Connection {
     fn sql(&mut self) -> &mut dyn Sql;
 
     /// Dumps `table` once ([`holdfast_workload::dump::dump`]).
-    ///
-    /// # Errors
-    /// If a row cannot be read.
     fn dump(
         &mut self,
         table: TableNo,
@@ -152,9 +137,6 @@ pub trait Connection {
     ) -> Result<Written, Failure>;
 
     /// Runs a report query and returns its result.
-    ///
-    /// # Errors
-    /// If a row cannot be read.
     fn query(&mut self, query: Query) -> Result<f64, Failure>;
 }
 

@@ -69,9 +69,6 @@ impl Copy {
 impl EmbeddedSite {
     /// Loads `tables` (number 0 first) with a pool of `load_pool_bytes` and makes `copies` copies
     /// of them.
-    ///
-    /// # Errors
-    /// Those of the engine or the file system.
     pub fn load(
         kind: &DiskKind,
         tables: &[TableSpec],

@@ -58,10 +58,8 @@ const FILES: f64 = 2.3;
 
 const TITLE: &str = "Maintenance as the database grows";
 
-/// Runs the experiment on the embedded engine. Returns the document and what is printed.
-///
-/// # Errors
-/// If the disk has not enough room, before anything is written; if a step fails.
+/// Runs the experiment on the embedded engine, unless the disk has too little room, which is known
+/// before anything is written. Returns the document and what is printed.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     check_sizes(options, &options.dir)?;
     let sizes = each_size(options, |mib, before| subject::measure(options, mib, before, progress))?;
@@ -83,9 +81,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
 
 /// Runs the experiment on private servers, one after the other. Returns the document and what is
 /// printed. The first engine is judged.
-///
-/// # Errors
-/// As [`run`]; if packages are not available, a server does not start, or it refuses a statement.
 pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let root = holdfast_server::run::root();
     check_sizes(options, &root)?;

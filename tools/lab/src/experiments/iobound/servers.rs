@@ -50,9 +50,6 @@ impl Options {
 }
 
 /// Runs the experiment. Returns the document and what is printed.
-///
-/// # Errors
-/// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let mut sides = turns::sides(&cache, &options.plan)?;
@@ -61,9 +58,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
 }
 
 /// Runs it on a released server, which has no other beside it: no claim is made.
-///
-/// # Errors
-/// If the server or sysbench is not available, the server does not start, or a client fails.
 pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = Cache::of_the_project();
     let mut sides = [Side::released(&cache, &options.plan.cores, server, progress)?];

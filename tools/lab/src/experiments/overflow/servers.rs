@@ -37,9 +37,6 @@ const HALF: (f64, usize) = (0.5, 8);
 const BARS: (Bar, Bar) = (Bar::AtLeast(1.3), Bar::AtLeast(1.0));
 
 /// Runs the experiment. Returns the document and what is printed.
-///
-/// # Errors
-/// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;

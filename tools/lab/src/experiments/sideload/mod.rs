@@ -45,9 +45,6 @@ use scale::Scale;
 use scenario::Stage;
 
 /// Runs the experiment. Returns the document and what is printed.
-///
-/// # Errors
-/// If the data cannot be loaded, or a target or worker fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let scale = options.scale;
     progress.step("loading the tables");
@@ -71,9 +68,6 @@ fn shows_the_point(&(policy, start, speed): &(Policy, Start, Speed)) -> bool {
 }
 
 /// Runs the experiment on loaded data: table 0 is [`HOT`], table 1 [`BIG`], in two copies.
-///
-/// # Errors
-/// If a target or worker fails.
 pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let scale = options.scale;
     site.set_slow(false);

@@ -45,9 +45,6 @@ pub fn contenders(asked: &[Engine]) -> Vec<Contender> {
 }
 
 /// Fetches and builds everything that private servers and their clients need.
-///
-/// # Errors
-/// If it is not available.
 pub fn equip(progress: &mut Progress) -> Result<Cache> {
     let cache = Cache::of_the_project();
     progress.step("building the engine for the server");
@@ -57,17 +54,11 @@ pub fn equip(progress: &mut Progress) -> Result<Cache> {
 }
 
 /// Returns a private server for each engine, without data.
-///
-/// # Errors
-/// If the files of an earlier run cannot be removed.
 pub fn sides<'c>(cache: &'c Cache, plan: &'c Plan) -> Result<Vec<Side<'c>>> {
     plan.contenders.iter().map(|&c| Side::private(cache, &plan.cores, &engine_name(c), c)).collect()
 }
 
 /// Starts all servers, calls `work`, and shuts them down.
-///
-/// # Errors
-/// If a server does not start or end; those of `work`.
 pub(crate) fn with_servers<T>(
     sides: &mut [Side<'_>],
     settings: &side::Settings,

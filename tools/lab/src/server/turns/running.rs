@@ -44,9 +44,6 @@ pub trait OnServer {
     }
 
     /// Runs it there.
-    ///
-    /// # Errors
-    /// If the server or a client fails, or the server is none for this experiment.
     fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings>;
 }
 
@@ -59,10 +56,6 @@ pub struct There<'s> {
 
 /// Runs it on the server at `address` that the user names, with the tables in `engine`. Returns the
 /// document and what is printed.
-///
-/// # Errors
-/// If the server cannot be reached, has a schema of that name, or refuses what the experiment
-/// needs; if sysbench is not available.
 pub fn run(
     what: &mut dyn OnServer,
     address: &Address,
@@ -74,9 +67,6 @@ pub fn run(
 }
 
 /// Runs it on the server at `address`, which `place` describes.
-///
-/// # Errors
-/// As [`run`].
 pub(in crate::server) fn run_at(
     what: &mut dyn OnServer,
     address: &Address,

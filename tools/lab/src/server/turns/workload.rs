@@ -68,9 +68,6 @@ impl Workload {
 
     /// Returns the load of `sessions` sessions. In dbSTRESS one WRITE follows every `rw_ratio`
     /// READs.
-    ///
-    /// # Errors
-    /// If the script cannot be written.
     pub fn load(self, cache: &Cache, sessions: u32, rw_ratio: u32, seed: u64) -> Result<Oltp> {
         let mut asked = self.sizes();
         asked.push("--statement-times=on".to_owned());
@@ -144,9 +141,6 @@ impl Workload {
 }
 
 /// Writes one of the lab's scripts and returns its path.
-///
-/// # Errors
-/// If it cannot be written.
 pub fn script(cache: &Cache, script: Script) -> Result<String> {
     let folder: PathBuf = cache.path("lab/scripts");
     let path = script.write_into(&folder).with_context(|| format!("write a script into {}", folder.display()))?;

@@ -24,9 +24,6 @@ use crate::progress::Progress;
 use crate::target::described;
 
 /// Runs the experiment. Returns the document and what is printed.
-///
-/// # Errors
-/// If packages are not available, a server does not start, or a client fails.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
     let outcomes = runs::run(options, progress)?;
     let claims = outcome::claims(&outcomes);
