@@ -48,6 +48,15 @@ impl Chart {
     }
 }
 
+/// A column of a table: its head, and the cell of an item.
+pub type Shown<'a, T> = (&'a str, &'a dyn Fn(&T) -> String);
+
+/// The heads of `columns`, and the cells of a row for each of `items`.
+pub fn cells<'c, T>(items: &[T], columns: &[Shown<'c, T>]) -> (Vec<&'c str>, Vec<Vec<String>>) {
+    let row = |item| columns.iter().map(|(_, cell)| cell(item)).collect();
+    (columns.iter().map(|(head, _)| *head).collect(), items.iter().map(row).collect())
+}
+
 /// A table of results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Grid {
@@ -67,6 +76,12 @@ impl Grid {
     pub fn new(title: &str, words: usize, header: &[&str], note: &str) -> Grid {
         let header = header.iter().map(|h| (*h).to_owned()).collect();
         Grid { title: title.to_owned(), header, rows: Vec::new(), words, note: note.to_owned() }
+    }
+
+    /// A table with a row for each of `items`.
+    pub fn of<T>(title: &str, words: usize, items: &[T], columns: &[Shown<'_, T>], note: &str) -> Grid {
+        let (header, rows) = cells(items, columns);
+        Grid { rows, ..Grid::new(title, words, &header, note) }
     }
 
     /// As plain text.

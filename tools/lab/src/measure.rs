@@ -27,6 +27,16 @@ impl Figure {
     }
 }
 
+/// The median of `values`.
+pub fn median(values: &[f64]) -> Option<f64> {
+    Figure::of(values).map(|figure| figure.median)
+}
+
+/// A value as `shown` has it; a dash if there is none.
+pub fn or_dash<T>(value: Option<T>, shown: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "-".to_owned(), shown)
+}
+
 /// `amount` per second; 0 over no time.
 pub fn per_second(amount: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { amount as f64 / seconds } else { 0.0 }

@@ -28,8 +28,8 @@ use serde_json::json;
 
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
-use crate::figures::Grid;
-use crate::measure::{Figure, human};
+use crate::figures::{Grid, Shown};
+use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::site::{self, DiskKind, Site, Tables};
 use crate::server::contender::Contender;
@@ -309,7 +309,7 @@ fn dips(tps: &[f64], ages: &[f64], median: f64, capacity: u64) -> usize {
 
 /// The 5th percentile of the seconds, as a share of their median.
 fn evenness(seconds: &[f64]) -> Option<f64> {
-    let median = Figure::of(seconds)?.median;
+    let median = median(seconds)?;
     let mut sorted = seconds.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
     Some(sorted[sorted.len() * 5 / 100] / median)
@@ -328,7 +328,7 @@ impl Case {
 
     /// The seconds in which throughput dipped while the age fell, turn by turn.
     fn dips(&self, side: usize) -> Option<f64> {
-        let median = Figure::of(&self.seconds(side, Meter::Commits))?.median;
+        let median = median(&self.seconds(side, Meter::Commits))?;
         let of = |turn: &Turn| dips(&turn.series(Meter::Commits), &turn.series(Meter::Age), median, self.capacity);
         Some(self.cell.turns[side].iter().map(of).sum::<usize>() as f64)
     }
@@ -369,47 +369,29 @@ impl Case {
 }
 
 fn age_grid(cases: &[Case], sides: &[impl Subject]) -> Grid {
-    let header = [
-        "",
-        "",
-        "TPS",
-        "5th pct of median",
-        "age of capacity",
-        "least",
-        "swing",
-        "dips",
-        "log MB/s",
-        "pages written/s",
-        "syncs/s beside",
-        "5th pct of median",
-    ];
     let note = "One-second samples of the turns, after the log was filled and the checkpoint follows it. Swing: the farthest that the age is from its median, as a share of that. \
                 Dips: seconds with a fifth less TPS than the median while the age fell. Syncs: a loop of appends of 512 bytes with a sync each, at the same time on the same disk.";
-    let mut grid = Grid::new("Checkpoint age and evenness", 2, &header, note);
-    let two = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
-    let whole = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
-    for case in cases {
-        for (n, side) in sides.iter().enumerate() {
-            let median = |meter| Figure::of(&case.seconds(n, meter)).map(|f| f.median);
-            let even = |meter| evenness(&case.seconds(n, meter));
-            let age = Figure::of(&case.ages(n));
-            grid.rows.push(vec![
-                case.name.clone(),
-                side.name().to_owned(),
-                whole(median(Meter::Commits)),
-                two(even(Meter::Commits)),
-                two(age.map(|a| a.median)),
-                two(age.map(|a| a.min)),
-                two(age.map(swing)),
-                whole(age.and(case.dips(n))),
-                two(median(Meter::Log).map(|b| b / 1e6)),
-                whole(median(Meter::Writes)),
-                whole(median(Meter::Syncs)),
-                two(even(Meter::Syncs)),
-            ]);
-        }
-    }
-    grid
+    type Row<'c> = (&'c Case, usize);
+    let rows: Vec<Row<'_>> = cases.iter().flat_map(|case| (0..sides.len()).map(move |side| (case, side))).collect();
+    let two = |v: Option<f64>| or_dash(v, |v| format!("{v:.2}"));
+    let whole = |v: Option<f64>| or_dash(v, human);
+    let seconds = |(case, side): &Row<'_>, meter| case.seconds(*side, meter);
+    let age = |(case, side): &Row<'_>| Figure::of(&case.ages(*side));
+    let columns: [Shown<'_, Row<'_>>; 12] = [
+        ("", &|r| r.0.name.clone()),
+        ("", &|r| sides[r.1].name().to_owned()),
+        ("TPS", &|r| whole(median(&seconds(r, Meter::Commits)))),
+        ("5th pct of median", &|r| two(evenness(&seconds(r, Meter::Commits)))),
+        ("age of capacity", &|r| two(age(r).map(|a| a.median))),
+        ("least", &|r| two(age(r).map(|a| a.min))),
+        ("swing", &|r| two(age(r).map(swing))),
+        ("dips", &|r| whole(age(r).and(r.0.dips(r.1)))),
+        ("log MB/s", &|r| two(median(&seconds(r, Meter::Log)).map(|b| b / 1e6))),
+        ("pages written/s", &|r| whole(median(&seconds(r, Meter::Writes)))),
+        ("syncs/s beside", &|r| whole(median(&seconds(r, Meter::Syncs)))),
+        ("5th pct of median", &|r| two(evenness(&seconds(r, Meter::Syncs)))),
+    ];
+    Grid::of("Checkpoint age and evenness", 2, &rows, &columns, note)
 }
 
 #[cfg(test)]

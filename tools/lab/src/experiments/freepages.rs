@@ -24,7 +24,7 @@ use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
 use crate::experiments::flush;
 use crate::figures::Grid;
-use crate::measure::{Figure, human};
+use crate::measure::{Figure, human, or_dash};
 use crate::progress::Progress;
 use crate::rig::sessions::SEL2;
 use crate::rig::site::{self, DiskKind, Site, Tables};
@@ -261,7 +261,7 @@ fn stalls_grid(cell: &Cell, sides: &[impl Subject]) -> Grid {
             stalls.without.to_string(),
             human(stalls.slowest),
             human(stalls.longest_ms),
-            Figure::of(&free).map_or_else(|| "-".to_owned(), |f| human(f.min)),
+            or_dash(Figure::of(&free), |f| human(f.min)),
         ]);
     }
     grid

@@ -33,9 +33,9 @@ use serde_json::json;
 
 use crate::claims::{self, Bar, Claim, Evidence};
 use crate::document::{Document, Run, metrics};
-use crate::figures::{Chart, Figures, Grid};
+use crate::figures::{Chart, Figures, Grid, Shown};
 use crate::machine::Machine;
-use crate::measure::{Figure, human};
+use crate::measure::{human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::control::{self, PageLoop, Rate};
 use crate::rig::fio::{Fio, Job};
@@ -179,7 +179,7 @@ impl Case {
 
     /// The median over the turns that have the value: some exist only past the system's cache.
     fn median_of_known(&self, of: impl Fn(&Beside) -> Option<f64>) -> Option<f64> {
-        Some(Figure::of(&self.turns.iter().filter_map(of).collect::<Vec<_>>())?.median)
+        median(&self.turns.iter().filter_map(of).collect::<Vec<_>>())
     }
 
     /// True if the files are used past the system's cache: fio and the busy loop run only there.
@@ -474,8 +474,7 @@ fn memory_grid(cases: &[Case]) -> Grid {
     let header = ["", "files", "AntiDEAD", "TPS", "CPU us/txn", "p99 ms"];
     let mut grid = Grid::new("Everything in the pool", 2, &header, "Before the turns below.");
     for (case, (width, turn)) in cases.iter().flat_map(|c| WIDTHS.iter().zip(&c.memory).map(move |m| (c, m))) {
-        let p99 = turn.latencies.transaction_ms(99.0).map_or_else(|| "-".to_owned(), human);
-        let figures = [human(turn.tps()), human(turn.cpu_us()), p99];
+        let figures = [human(turn.tps()), human(turn.cpu_us()), or_dash(turn.latencies.transaction_ms(99.0), human)];
         let names = [case.mode.to_owned(), case.method.to_owned(), width.to_string()];
         grid.rows.push(names.into_iter().chain(figures).collect());
     }
@@ -483,56 +482,27 @@ fn memory_grid(cases: &[Case]) -> Grid {
 }
 
 fn transactions_grid(cases: &[Case]) -> Grid {
-    let header = [
-        "",
-        "files",
-        "pool MB",
-        "visited MB",
-        "TPS",
-        "TPS in the pool",
-        "of that less copies",
-        "CPU us/txn",
-        "CPU us in the pool",
-        "reads/txn",
-        "writes/txn",
-        "doubled/txn",
-    ];
     let note = "In the pool: the same sessions on a second database with the same rows, all of them in the pool, before and after each turn of the \
                 engine (the mean of the two counts). Less copies: the time of such a transaction and, for each page that the engine moves, the processor time that \
                 it takes the loop below, on the cores that there were. Doubled: pages written to the double-write file, which count as written.";
-    let mut grid = Grid::new("A tenth of the pages in the pool", 2, &header, note);
-    for c in cases {
-        grid.rows.push(vec![
-            c.mode.to_owned(),
-            c.method.to_owned(),
-            human(c.pool_bytes as f64 / 1e6),
-            human(c.visited_bytes as f64 / 1e6),
-            human(c.median(|b| b.engine.tps())),
-            human(c.median(|b| b.around.in_pool.per_second)),
-            share(c.of_memory()),
-            human(c.median(|b| b.engine.cpu_us())),
-            human(c.median(|b| b.around.in_pool.cpu_us)),
-            human(c.median(|b| b.per_transaction(b.moved.reads))),
-            human(c.median(|b| b.per_transaction(b.moved.writes))),
-            human(c.median(|b| b.per_transaction(b.moved.copies))),
-        ]);
-    }
-    grid
+    let columns: [Shown<'_, Case>; 12] = [
+        ("", &|c| c.mode.to_owned()),
+        ("files", &|c| c.method.to_owned()),
+        ("pool MB", &|c| human(c.pool_bytes as f64 / 1e6)),
+        ("visited MB", &|c| human(c.visited_bytes as f64 / 1e6)),
+        ("TPS", &|c| human(c.median(|b| b.engine.tps()))),
+        ("TPS in the pool", &|c| human(c.median(|b| b.around.in_pool.per_second))),
+        ("of that less copies", &|c| share(c.of_memory())),
+        ("CPU us/txn", &|c| human(c.median(|b| b.engine.cpu_us()))),
+        ("CPU us in the pool", &|c| human(c.median(|b| b.around.in_pool.cpu_us))),
+        ("reads/txn", &|c| human(c.median(|b| b.per_transaction(b.moved.reads)))),
+        ("writes/txn", &|c| human(c.median(|b| b.per_transaction(b.moved.writes)))),
+        ("doubled/txn", &|c| human(c.median(|b| b.per_transaction(b.moved.copies)))),
+    ];
+    Grid::of("A tenth of the pages in the pool", 2, cases, &columns, note)
 }
 
 fn pages_grid(cases: &[Case], options: &Options) -> Grid {
-    let header = [
-        "",
-        "files",
-        "engine",
-        "fio",
-        "loop",
-        "busy loop",
-        "engine, of fio's",
-        "of the loop's",
-        "of the busy loop's",
-        "loop, CPU us/page",
-    ];
     let fio = match &options.fio {
         Ok(fio) => format!(
             "fio: {}, {} synchronous requests under way, in the engine's proportion of reads and writes, on a file as large as HISTORY's.",
@@ -547,23 +517,19 @@ fn pages_grid(cases: &[Case], options: &Options) -> Grid {
          compute before each page as long as a transaction with everything in the pool takes for each page that the engine moves. \
          All of these before and after each turn of the engine (the mean of the two counts)."
     );
-    let mut grid = Grid::new("Pages read and written per second", 2, &header, &note);
-    let or_dash = |value: Option<f64>, shown: fn(f64) -> String| value.map_or_else(|| "-".to_owned(), shown);
-    for c in cases {
-        grid.rows.push(vec![
-            c.mode.to_owned(),
-            c.method.to_owned(),
-            human(c.median(Beside::pages_per_s)),
-            or_dash(c.fio_per_s(), human),
-            human(c.median(|b| b.around.page_loop.per_second)),
-            or_dash(c.busy_loop_per_s(), human),
-            or_dash(c.fio_per_s().map(|_| c.median(Beside::of_device)), share),
-            share(c.median(Beside::of_loop)),
-            or_dash(c.median_of_known(Beside::of_busy_loop), share),
-            human(c.median(|b| b.around.page_loop.cpu_us)),
-        ]);
-    }
-    grid
+    let columns: [Shown<'_, Case>; 10] = [
+        ("", &|c| c.mode.to_owned()),
+        ("files", &|c| c.method.to_owned()),
+        ("engine", &|c| human(c.median(Beside::pages_per_s))),
+        ("fio", &|c| or_dash(c.fio_per_s(), human)),
+        ("loop", &|c| human(c.median(|b| b.around.page_loop.per_second))),
+        ("busy loop", &|c| or_dash(c.busy_loop_per_s(), human)),
+        ("engine, of fio's", &|c| or_dash(c.fio_per_s(), |_| share(c.median(Beside::of_device)))),
+        ("of the loop's", &|c| share(c.median(Beside::of_loop))),
+        ("of the busy loop's", &|c| or_dash(c.median_of_known(Beside::of_busy_loop), share)),
+        ("loop, CPU us/page", &|c| human(c.median(|b| b.around.page_loop.cpu_us))),
+    ];
+    Grid::of("Pages read and written per second", 2, cases, &columns, &note)
 }
 
 fn share(of: f64) -> String {

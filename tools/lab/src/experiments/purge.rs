@@ -18,12 +18,12 @@ use serde_json::json;
 
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
-use crate::figures::Grid;
-use crate::measure::{Figure, human};
+use crate::figures::{Grid, Shown};
+use crate::measure::{human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::sessions::{SEL2, UPDATE};
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
-use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, tps};
+use crate::server::turns::cell::{Asked, Cell, Column, Judged, Of, grid, tps};
 use crate::server::turns::running::{OnServer, There};
 use crate::server::turns::side::{self, Data, Side};
 use crate::server::turns::workload::Workload;
@@ -228,8 +228,8 @@ fn lag_seconds(cell: &Cell, sides: &[impl Subject], side: usize) -> Option<f64> 
 
 /// The free pages lost from the second quarter of the run to the last.
 fn free_lost(side: &impl Subject) -> Option<f64> {
-    let median = |from, to| Some(Figure::of(&side.series().part(Meter::Free, from, to))?.median);
-    Some(median(0.25, 0.5)? - median(0.75, 1.0)?)
+    let free = |from, to| median(&side.series().part(Meter::Free, from, to));
+    Some(free(0.25, 0.5)? - free(0.75, 1.0)?)
 }
 
 /// The claims, which are about Holdfast. With a snapshot the free pages fall as long as rows change
@@ -257,37 +257,25 @@ fn claims(cell: &Cell, sides: &[impl Subject], changed: &[u64], pool_bytes: u64)
 }
 
 fn held_grid(cell: &Cell, sides: &[impl Subject], changed: &[u64]) -> Grid {
-    let header = [
-        "",
-        "TPS, as a share of that without",
-        "p99 of SEL2, as a share of that without",
-        "longest history without",
-        "with",
-        "free pages lost without",
-        "with",
-        "versions at most",
-        "rows changed",
-    ];
     let note = "Medians of rounds. Free pages lost: from the second quarter of the run to the last. Rows changed: those of HISTORY that the snapshot saw \
                 otherwise than the newest state.";
-    let mut grid = Grid::new("What a snapshot costs that is held all the time", 1, &header, note);
-    let opt = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
-    for (n, pair) in sides.chunks_exact(SIDES).enumerate() {
-        let (plain, held) = (n * SIDES, n * SIDES + 1);
-        let ratio = |of: &dyn Fn(&Turn) -> Option<f64>| {
-            cell.ratio(held, plain, of).map_or_else(|| "-".to_owned(), |r| format!("{:.3}", r.value))
-        };
-        grid.rows.push(vec![
-            pair[0].name().to_owned(),
-            ratio(&tps),
-            ratio(&sel2),
-            opt(pair[0].series().most(Meter::History)),
-            opt(pair[1].series().most(Meter::History)),
-            opt(free_lost(&pair[0])),
-            opt(free_lost(&pair[1])),
-            opt(pair[1].series().most(Meter::Versions)),
-            changed.get(n).map_or_else(|| "-".to_owned(), |&rows| human(rows as f64)),
-        ]);
-    }
-    grid
+    let (plain, held) = (|n: &usize| &sides[n * SIDES], |n: &usize| &sides[n * SIDES + 1]);
+    let opt = |v: Option<f64>| or_dash(v, human);
+    let ratio = |n: &usize, of: Of<'_>| {
+        let ratio = cell.ratio(n * SIDES + 1, n * SIDES, of);
+        or_dash(ratio, |r| format!("{:.3}", r.value))
+    };
+    let columns: [Shown<'_, usize>; 9] = [
+        ("", &|n| plain(n).name().to_owned()),
+        ("TPS, as a share of that without", &|n| ratio(n, &tps)),
+        ("p99 of SEL2, as a share of that without", &|n| ratio(n, &sel2)),
+        ("longest history without", &|n| opt(plain(n).series().most(Meter::History))),
+        ("with", &|n| opt(held(n).series().most(Meter::History))),
+        ("free pages lost without", &|n| opt(free_lost(plain(n)))),
+        ("with", &|n| opt(free_lost(held(n)))),
+        ("versions at most", &|n| opt(held(n).series().most(Meter::Versions))),
+        ("rows changed", &|n| opt(changed.get(*n).map(|&rows| rows as f64))),
+    ];
+    let engines: Vec<usize> = (0..sides.len() / SIDES).collect();
+    Grid::of("What a snapshot costs that is held all the time", 1, &engines, &columns, note)
 }

@@ -33,7 +33,7 @@ use serde_json::{Value, json};
 use crate::claims::{self, Bar, Claim, Evidence};
 use crate::document::{Document, Run, metrics};
 use crate::machine::Machine;
-use crate::measure::{Figure, human, per_second};
+use crate::measure::{Figure, human, or_dash, per_second};
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
 use crate::target::{
@@ -358,11 +358,11 @@ fn text(sequences: &[Sequence]) -> String {
     let mut header = vec!["policy", ""];
     header.extend(QUERIES);
     header.push("read again");
-    let cell = |f: Option<Figure>| f.map_or_else(|| "-".to_owned(), |f| format!("{} s", human(f.median)));
+    let cell = |f: Option<Figure>| or_dash(f, |f| format!("{} s", human(f.median)));
     let row = |s: &Sequence| {
         let mut row = vec![s.name.clone(), s.case.about.to_owned()];
         row.extend(QUERIES.map(|query| cell(s.seconds(query))));
-        row.push(s.read_again().map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", share * 100.0)));
+        row.push(or_dash(s.read_again(), |share| format!("{:.1} %", share * 100.0)));
         row
     };
     let rows: Vec<Vec<String>> = sequences.iter().map(row).collect();

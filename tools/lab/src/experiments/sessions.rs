@@ -20,7 +20,7 @@ use serde_json::json;
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
 use crate::figures::{Chart, Grid, Line};
-use crate::measure::human;
+use crate::measure::{human, or_dash};
 use crate::progress::Progress;
 use crate::rig::site::{self, DiskKind, Site, Tables};
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, Of, grid, p99, tps};
@@ -245,9 +245,8 @@ fn add_columns(table: &mut Grid, cells: &[Cell]) {
     table.header.extend(["p99, of the control's".to_owned(), "core to core ns".to_owned()]);
     for (row, cell) in table.rows.iter_mut().zip(cells) {
         let far = cell.figure(0, |t| t.values[Meter::CoreToCore as usize]);
-        let or_dash = |shown: Option<String>| shown.unwrap_or_else(|| "-".to_owned());
-        row.push(or_dash(cell.ratio(0, 1, p99).map(|r| format!("{:.2}", r.value))));
-        row.push(or_dash(far.map(|ns| human(ns.median))));
+        row.push(or_dash(cell.ratio(0, 1, p99), |r| format!("{:.2}", r.value)));
+        row.push(or_dash(far, |ns| human(ns.median)));
     }
     table.note.push_str(
         " Latencies are of ten transactions in a row. The control's transaction costs what the engine's cost with one session just before and after (the mean) while \

@@ -22,7 +22,7 @@ use crate::claims::{Bar, Claim, Evidence};
 use crate::document::{Document, Run, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
-use crate::measure::{Figure, human};
+use crate::measure::{human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::load::Turn;
 use crate::rig::memory;
@@ -268,7 +268,7 @@ struct Outcome {
 
 /// The median of the last quarter divided by that of the second.
 fn trend(values: &[f64]) -> Option<f64> {
-    let [second, last] = quarters(values).map(|part| Figure::of(part).map(|f| f.median));
+    let [second, last] = quarters(values).map(median);
     Some(last? / second?)
 }
 
@@ -311,7 +311,7 @@ impl Outcome {
     fn grid(&self) -> Grid {
         let mut grid = Grid::new("What was done", 1, &["", ""], "");
         let count = |n: &AtomicU64| human(n.load(Ordering::Relaxed) as f64);
-        let middle = |values: &[f64]| Figure::of(values).map_or_else(|| "-".to_owned(), |f| human(f.median));
+        let middle = |values: &[f64]| or_dash(median(values), human);
         let mb = |values: Vec<f64>| middle(&values.iter().map(|v| v / 1e6).collect::<Vec<_>>());
         let rows = [
             ("transactions", human(self.turn.transactions as f64)),

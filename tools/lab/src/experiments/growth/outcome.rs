@@ -6,7 +6,7 @@ use super::plan::{GB, Step};
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::{Run, metrics};
 use crate::figures::{Chart, Grid, Line};
-use crate::measure::human;
+use crate::measure::{human, or_dash};
 
 /// Bytes that an engine collects of the entries of an index before they leave memory, and what an
 /// entry of the added index takes of them.
@@ -109,7 +109,7 @@ pub(super) fn grids(whose: &str, sizes: &[Size]) -> Vec<Grid> {
     let header: Vec<&str> = ["MiB", "log, MB"].into_iter().chain(steps.iter().map(|step| step.name())).collect();
     let note = "The peak of the process in each step, in MB. Log: what the recovery reads.";
     let mut memory = Grid::new(&format!("Memory{whose}"), 0, &header, note);
-    let cell = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), human);
+    let cell = |value| or_dash(value, human);
     for size in sizes {
         let costs = steps.iter().map(|&step| cell(size.cost(step)));
         times.rows.push([size.mib.to_string(), human(size.gb())].into_iter().chain(costs).collect());

@@ -11,7 +11,7 @@ use super::options::{Options, mix};
 use super::references::{PageMap, Plan, misses_per_transaction};
 use crate::claims::{self, Bar};
 use crate::figures::Chart;
-use crate::measure::Figure;
+use crate::measure::median;
 use crate::progress::Progress;
 use crate::rig::control::{self, PageLoop, Rate};
 use crate::rig::load;
@@ -74,7 +74,7 @@ impl Turn {
 impl Cell {
     /// The median over the turns.
     pub(super) fn median(&self, of: impl Fn(&Turn) -> f64) -> f64 {
-        Figure::of(&self.each(of)).map_or(f64::NAN, |figure| figure.median)
+        median(&self.each(of)).unwrap_or(f64::NAN)
     }
 
     /// A figure of each turn.

@@ -32,9 +32,9 @@ use self::price::{PRICE, Price};
 use self::references::PageMap;
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::{Document, Run, metrics};
-use crate::figures::{Chart, Figures, Grid, Line};
+use crate::figures::{Chart, Figures, Grid, Line, Shown};
 use crate::machine::Machine;
-use crate::measure::{Figure, human};
+use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::control::PageLoop;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
@@ -161,61 +161,37 @@ fn figures(outcome: &Outcome) -> Figures {
     let note = "Bound: the least of cores / CPU per transaction, device rate / misses, threads / (CPU + misses x time of a read). \
                 Bare reads: the device's rate, a loop just before and just after each turn. Cores: what sessions that only compute got just before. \
                 Idle: frames without a page that are not taken for one. Medians of turns.";
-    let header = [
-        "pool MB",
-        "of data",
-        "threads",
-        "TPS",
-        "bound",
-        "of bound",
-        "p99 ms",
-        "bare reads/s",
-        "cores",
-        "CPU us/txn",
-        "misses/txn",
-        "simulated",
-        "ratio",
-        "idle %",
-        "waits for a frame",
+    let columns: [Shown<'_, Cell>; 15] = [
+        ("pool MB", &|c| human(c.pool_bytes as f64 / 1e6)),
+        ("of data", &|c| format!("{:.2}", c.pool_bytes as f64 / outcome.data_bytes as f64)),
+        ("threads", &|c| c.threads.to_string()),
+        ("TPS", &|c| human(c.median(|turn| turn.tps))),
+        ("bound", &|c| human(c.median(|turn| turn.bound))),
+        ("of bound", &|c| format!("{:.2}", c.median(Turn::of_bound))),
+        ("p99 ms", &|c| human(c.median(|turn| turn.p99_ms))),
+        ("bare reads/s", &|c| or_dash(Some(c.median(|turn| turn.device)).filter(|&rate| rate > 0.0), human)),
+        ("cores", &|c| format!("{:.2}", c.median(|turn| turn.cores))),
+        ("CPU us/txn", &|c| human(c.median(|turn| turn.cpu_us))),
+        ("misses/txn", &|c| human(c.median(|turn| turn.misses))),
+        ("simulated", &|c| human(c.simulated)),
+        ("ratio", &|c| or_dash(c.misses_of_simulated().and_then(|of| median(&of)), |ratio| format!("{ratio:.3}"))),
+        ("idle %", &|c| format!("{:.2}", c.idle * 100.0)),
+        ("waits for a frame", &|c| human(c.free_waits as f64)),
     ];
-    let mut grid = Grid::new("Every pool and number of threads", 0, &header, note);
-    for c in &outcome.cells {
-        grid.rows.push(vec![
-            human(c.pool_bytes as f64 / 1e6),
-            format!("{:.2}", c.pool_bytes as f64 / outcome.data_bytes as f64),
-            c.threads.to_string(),
-            human(c.median(|turn| turn.tps)),
-            human(c.median(|turn| turn.bound)),
-            format!("{:.2}", c.median(Turn::of_bound)),
-            human(c.median(|turn| turn.p99_ms)),
-            Some(c.median(|turn| turn.device)).filter(|&rate| rate > 0.0).map_or_else(|| "-".to_owned(), human),
-            format!("{:.2}", c.median(|turn| turn.cores)),
-            human(c.median(|turn| turn.cpu_us)),
-            human(c.median(|turn| turn.misses)),
-            human(c.simulated),
-            c.misses_of_simulated()
-                .and_then(|r| Figure::of(&r))
-                .map_or_else(|| "-".to_owned(), |r| format!("{:.3}", r.median)),
-            format!("{:.2}", c.idle * 100.0),
-            human(c.free_waits as f64),
-        ]);
-    }
-    let header = ["threads", "bare reads/s", "CPU us/read", "misses/s", "CPU us/miss", "of a bare read", "CPU us/hit"];
+    let grid = Grid::of("Every pool and number of threads", 0, &outcome.cells, &columns, note);
     let note = "Bare: pages of the table's file at random places, O_DIRECT, no engine. Misses: point selects in the smallest pool, \
                 less what the same select costs with all data in the pool. In turns; medians.";
-    let mut price = Grid::new("The price of a miss", 0, &header, note);
-    for p in &outcome.prices {
-        price.rows.push(vec![
-            p.threads.to_string(),
-            human(p.device.per_second),
-            human(p.device.cpu_us),
-            human(p.misses_per_s),
-            human(p.miss_us),
-            Figure::of(&p.ratios)
-                .map_or_else(|| "-".to_owned(), |r| format!("{:.2} ({:.2} to {:.2})", r.median, r.min, r.max)),
-            human(p.hit_us),
-        ]);
-    }
+    let ratio = |r: Figure| format!("{:.2} ({:.2} to {:.2})", r.median, r.min, r.max);
+    let columns: [Shown<'_, Price>; 7] = [
+        ("threads", &|p| p.threads.to_string()),
+        ("bare reads/s", &|p| human(p.device.per_second)),
+        ("CPU us/read", &|p| human(p.device.cpu_us)),
+        ("misses/s", &|p| human(p.misses_per_s)),
+        ("CPU us/miss", &|p| human(p.miss_us)),
+        ("of a bare read", &|p| or_dash(Figure::of(&p.ratios), ratio)),
+        ("CPU us/hit", &|p| human(p.hit_us)),
+    ];
+    let price = Grid::of("The price of a miss", 0, &outcome.prices, &columns, note);
     let mut charts = vec![("Over the size of the pool".to_owned(), over_pools(outcome))];
     charts.push(("Half the data in the pool, second by second".to_owned(), outcome.charts.clone()));
     Figures { lead, words: Vec::new(), grids: vec![grid, price], charts }

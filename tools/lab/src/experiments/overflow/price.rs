@@ -8,7 +8,7 @@ use holdfast_workload::sysbench::Mix;
 
 use super::options::{Options, SMALLEST};
 use crate::claims::{self, Bar};
-use crate::measure::{Figure, human};
+use crate::measure::{human, median};
 use crate::progress::Progress;
 use crate::rig::control::{PageLoop, Rate};
 use crate::rig::sessions::sysbench;
@@ -68,9 +68,7 @@ pub(super) fn prices(
             Ok(Turn { hit_us, miss_us, misses_per_s, rate })
         };
         let turns = turns::alone(options.plan.rounds, turn, |turns| claims::decided(&ratios(turns), PRICE))?;
-        let middle = |of: &dyn Fn(&Turn) -> f64| {
-            Figure::of(&turns.iter().map(of).collect::<Vec<_>>()).map_or(f64::NAN, |f| f.median)
-        };
+        let middle = |of: &dyn Fn(&Turn) -> f64| median(&turns.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN);
         let device = Rate { per_second: middle(&|t| t.rate.per_second), cpu_us: middle(&|t| t.rate.cpu_us) };
         let ratios = ratios(&turns);
         let (hit_us, miss_us, misses_per_s) =

@@ -16,7 +16,7 @@ use super::options::{Options, RANGE};
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
 use crate::figures::{Chart, Grid, Line};
-use crate::measure::human;
+use crate::measure::{human, or_dash};
 use crate::progress::Progress;
 use crate::server::data::SCHEMA;
 use crate::server::load::Oltp;
@@ -230,7 +230,7 @@ fn column_of_tables(side: &mut Side<'_>, column: &str) -> Result<u64> {
 fn memory_columns(table: &mut Grid, cells: &[Cell], sides: &[Side<'_>]) {
     table.header.extend(sides.iter().map(|side| format!("MB of memory, {}", side.name())));
     for (row, cell) in table.rows.iter_mut().zip(cells) {
-        row.extend(cell.memory_mb.iter().map(|mb| mb.map_or_else(|| "-".to_owned(), human)));
+        row.extend(cell.memory_mb.iter().map(|mb| or_dash(*mb, human)));
     }
 }
 

@@ -1,15 +1,12 @@
 //! What the experiment prints.
 
 use super::options::Start;
-use super::outcome::{FREE, mb_of, median, segments};
+use super::outcome::{FREE, mb_of, segments};
 use super::scenario::{Ceiling, PolicyOutcome};
-use crate::measure::human;
+use crate::figures::{Shown, cells};
+use crate::measure::{human, median, or_dash};
 use crate::text::table;
 use crate::worker::Speed;
-
-fn optional(value: Option<f64>, unit: impl Fn(f64) -> String) -> String {
-    value.map_or_else(|| "-".to_owned(), unit)
-}
 
 /// The load of a run, in words.
 pub fn load_name(speed: Speed) -> String {
@@ -19,70 +16,37 @@ pub fn load_name(speed: Speed) -> String {
     }
 }
 
-/// Columns of the table of results.
-pub const COLUMNS: [&str; 12] = [
-    "policy",
-    "start",
-    "load",
-    "TPS alone",
-    "TPS beside",
-    "of ceiling",
-    "p95 ms",
-    "dump s alone",
-    "dump s beside",
-    "of ceiling",
-    "hot reads",
-    "time to get warm",
-];
-
-/// The table of results, cell by cell.
-pub fn rows(outcomes: &[PolicyOutcome], ceiling: &Ceiling) -> Vec<Vec<String>> {
+/// The table of results as text.
+pub fn results(outcomes: &[PolicyOutcome], ceiling: &Ceiling) -> String {
     let percent = |ratio: f64| format!("{:.1} %", ratio * 100.0);
     // Where a policy was not measured alone in this run, another run of it was.
     let dump_alone = |o: &PolicyOutcome| {
         let same = |other: &&PolicyOutcome| other.policy == o.policy && other.of.dump_s_alone.is_some();
         o.of.dump_s_alone.or_else(|| outcomes.iter().find(same).and_then(|other| other.of.dump_s_alone))
     };
-    let mut rows = vec![vec![
-        "pool that holds both".to_owned(),
-        "-".to_owned(),
-        load_name(Speed::Full),
-        human(ceiling.tps_alone),
-        median(&all(outcomes, |o| &o.of.ceiling_tps), &human),
-        "-".to_owned(),
-        "-".to_owned(),
-        "-".to_owned(),
-        median(&all(outcomes, |o| &o.of.ceiling_dump_s), &human),
-        "-".to_owned(),
-        "0".to_owned(),
-        "-".to_owned(),
-    ]];
-    for o in outcomes {
-        rows.push(vec![
-            o.of.subject.clone(),
-            o.of.start.name().to_owned(),
-            load_name(o.speed),
-            optional(o.of.tps_alone, human),
-            median(&o.of.tps_beside, &human),
-            median(&o.of.oltp_ratios(), &percent),
-            optional(o.of.p95_ms, human),
-            optional(dump_alone(o), human),
-            median(&o.of.dump_s_beside, &human),
-            median(&o.of.dump_ratios(), &percent),
-            optional(o.of.hot_reads.map(|n| n as f64), human),
-            o.of.warm_text(),
-        ]);
-    }
-    rows
-}
-
-fn all(outcomes: &[PolicyOutcome], values: impl Fn(&PolicyOutcome) -> &Vec<f64>) -> Vec<f64> {
-    outcomes.iter().flat_map(|o| values(o).iter().copied()).collect()
-}
-
-/// The table of results as text.
-pub fn results(outcomes: &[PolicyOutcome], ceiling: &Ceiling) -> String {
-    table(&COLUMNS, &rows(outcomes, ceiling), 3)
+    let columns: [Shown<'_, PolicyOutcome>; 12] = [
+        ("policy", &|o| o.of.subject.clone()),
+        ("start", &|o| o.of.start.name().to_owned()),
+        ("load", &|o| load_name(o.speed)),
+        ("TPS alone", &|o| or_dash(o.of.tps_alone, human)),
+        ("TPS beside", &|o| or_dash(median(&o.of.tps_beside), human)),
+        ("of ceiling", &|o| or_dash(median(&o.of.oltp_ratios()), percent)),
+        ("p95 ms", &|o| or_dash(o.of.p95_ms, human)),
+        ("dump s alone", &|o| or_dash(dump_alone(o), human)),
+        ("dump s beside", &|o| or_dash(median(&o.of.dump_s_beside), human)),
+        ("of ceiling", &|o| or_dash(median(&o.of.dump_ratios()), percent)),
+        ("hot reads", &|o| or_dash(o.of.hot_reads, |n| human(n as f64))),
+        ("time to get warm", &|o| o.of.warm_text()),
+    ];
+    let (header, mut rows) = cells(outcomes, &columns);
+    let of_all = |values: fn(&PolicyOutcome) -> &Vec<f64>| -> String {
+        or_dash(median(&outcomes.iter().flat_map(|o| values(o).iter().copied()).collect::<Vec<_>>()), human)
+    };
+    let (load, tps_alone) = (load_name(Speed::Full), human(ceiling.tps_alone));
+    let (tps, dump) = (of_all(|o| &o.of.ceiling_tps), of_all(|o| &o.of.ceiling_dump_s));
+    let of_ceiling = ["pool that holds both", "-", &load, &tps_alone, &tps, "-", "-", "-", &dump, "-", "0", "-"];
+    rows.insert(0, of_ceiling.map(str::to_owned).to_vec());
+    table(&header, &rows, 3)
 }
 
 /// The pool's content by table and index, before, during and after the dump, in the form of the

@@ -93,11 +93,6 @@ pub fn mb_of(all: &[Resident], table: &str, index: &str) -> f64 {
     of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
 }
 
-/// The median of turns.
-pub fn median(turns: &[f64], unit: &dyn Fn(f64) -> String) -> String {
-    Figure::of(turns).map_or_else(|| "-".to_owned(), |figure| unit(figure.median))
-}
-
 impl Outcome {
     /// OLTP beside the dump, as a share of the ceiling, turn by turn; without one, of the
     /// rate that it was held to.

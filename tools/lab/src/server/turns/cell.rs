@@ -9,7 +9,7 @@ use super::plan::Plan;
 use crate::claims::{self, Bar, Evidence};
 use crate::document::{Run, metrics};
 use crate::figures::Grid;
-use crate::measure::{Figure, human};
+use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
 use crate::stats::Estimate;
 use crate::subject::meters::Meter;
@@ -161,7 +161,7 @@ pub fn p99(turn: &Turn) -> Option<f64> {
 
 /// The median of the 95th percentiles of a turn's seconds, in milliseconds.
 pub fn p95(turn: &Turn) -> Option<f64> {
-    Figure::of(&turn.p95_ms).map(|f| f.median)
+    median(&turn.p95_ms)
 }
 
 /// A figure of a turn.
@@ -186,16 +186,15 @@ pub fn grid(title: &str, words: &[&str], sides: &[impl Subject], columns: &[Colu
     let note =
         "Medians of turns. A ratio is that within a round; its middle, and the lower bound of its 95 % interval.";
     let mut grid = Grid::new(title, words.len(), &header, note);
-    let opt = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
     for cell in cells {
         let mut row = cell.name.clone();
         for (n, (_, of)) in columns.iter().enumerate() {
-            row.extend((0..sides.len()).map(|side| opt(cell.figure(side, of).map(|f| f.median))));
+            row.extend((0..sides.len()).map(|side| or_dash(cell.figure(side, of), |f| human(f.median))));
             if n == 0 {
                 for other in 1..sides.len() {
                     let ratio = cell.ratio(0, other, of);
-                    let two = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}"));
-                    row.extend([two(ratio.map(|r| r.value)), two(ratio.map(|r| r.likely.low))]);
+                    let shown = |of: fn(Estimate) -> f64| or_dash(ratio, |ratio| format!("{:.3}", of(ratio)));
+                    row.extend([shown(|r| r.value), shown(|r| r.likely.low)]);
                 }
             }
         }

@@ -6,9 +6,10 @@ use super::diagnosis;
 use crate::bench::Segment;
 use crate::claims::{Claim, Evidence};
 use crate::document::Run;
-use crate::experiments::sideload::outcome::{Outcome, median, segments};
+use crate::experiments::sideload::outcome::{Outcome, segments};
 use crate::experiments::sideload::{HOT, Shares, Start};
-use crate::measure::human;
+use crate::figures::{Shown, cells};
+use crate::measure::{human, median, or_dash};
 use crate::server::contender::Contender;
 use crate::text::table;
 
@@ -42,46 +43,28 @@ pub fn claims(outcomes: &[ContenderOutcome]) -> Vec<Claim> {
     [Start::Warm, Start::Cold].into_iter().flat_map(of).collect()
 }
 
-const COLUMNS: [&str; 14] = [
-    "engine",
-    "start",
-    "TPS alone",
-    "TPS beside",
-    "ceiling",
-    "of ceiling",
-    "p95 ms",
-    "dump s alone",
-    "beside",
-    "ceiling",
-    "of ceiling",
-    "hot reads",
-    "hot MB",
-    "time to get warm",
-];
-
 /// The results and the content of the cache as text.
 pub fn text(outcomes: &[ContenderOutcome]) -> String {
     let percent = |v: f64| format!("{:.1} %", v * 100.0);
-    let known = |v: Option<f64>| v.map_or_else(|| "-".to_owned(), human);
-    let row = |ContenderOutcome { of: o, .. }: &ContenderOutcome| {
-        vec![
-            o.subject.clone(),
-            o.start.name().to_owned(),
-            known(o.tps_alone),
-            median(&o.tps_beside, &human),
-            median(&o.ceiling_tps, &human),
-            median(&o.oltp_ratios(), &percent),
-            known(o.p95_ms),
-            known(o.dump_s_alone),
-            median(&o.dump_s_beside, &human),
-            median(&o.ceiling_dump_s, &human),
-            median(&o.dump_ratios(), &percent),
-            known(o.hot_reads.map(|n| n as f64)),
-            if o.tells_its_content() { format!("{:.1}", o.mb(1, HOT, "")) } else { "-".to_owned() },
-            o.warm_text(),
-        ]
-    };
-    let mut text = table(&COLUMNS, &outcomes.iter().map(row).collect::<Vec<_>>(), 2);
+    let hot_mb = |o: &Outcome| o.tells_its_content().then(|| o.mb(1, HOT, ""));
+    let columns: [Shown<'_, ContenderOutcome>; 14] = [
+        ("engine", &|o| o.of.subject.clone()),
+        ("start", &|o| o.of.start.name().to_owned()),
+        ("TPS alone", &|o| or_dash(o.of.tps_alone, human)),
+        ("TPS beside", &|o| or_dash(median(&o.of.tps_beside), human)),
+        ("ceiling", &|o| or_dash(median(&o.of.ceiling_tps), human)),
+        ("of ceiling", &|o| or_dash(median(&o.of.oltp_ratios()), percent)),
+        ("p95 ms", &|o| or_dash(o.of.p95_ms, human)),
+        ("dump s alone", &|o| or_dash(o.of.dump_s_alone, human)),
+        ("beside", &|o| or_dash(median(&o.of.dump_s_beside), human)),
+        ("ceiling", &|o| or_dash(median(&o.of.ceiling_dump_s), human)),
+        ("of ceiling", &|o| or_dash(median(&o.of.dump_ratios()), percent)),
+        ("hot reads", &|o| or_dash(o.of.hot_reads, |n| human(n as f64))),
+        ("hot MB", &|o| or_dash(hot_mb(&o.of), |mb| format!("{mb:.1}"))),
+        ("time to get warm", &|o| o.of.warm_text()),
+    ];
+    let (header, rows) = cells(outcomes, &columns);
+    let mut text = table(&header, &rows, 2);
     text.push_str("\nMB of the cache before, beside and after the dump:\n\n");
     let mut rows = Vec::new();
     for o in outcomes.iter().map(|o| &o.of).filter(|o| o.tells_its_content()) {

@@ -24,6 +24,7 @@ use super::outcome::ContenderOutcome;
 use crate::experiments::sideload::outcome::{Outcome, Resident, Warmth, ratios};
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::sideload::{BIG, HOT, Shares, Start};
+use crate::measure::median;
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::contender::Contender;
@@ -375,7 +376,7 @@ impl Run<'_, '_> {
             ceiling_dump_s: seconds(&turns.ceiling.dump),
             tps_beside: turns.own.tps,
             ceiling_tps: turns.ceiling.tps,
-            p95_ms: crate::measure::Figure::of(p95).map(|f| f.median),
+            p95_ms: median(p95),
             hot_reads: turns.hot_reads,
             turnovers: turns.dumped_rows / f64::from(scale.hot_rows()),
             warmth: Some(warmth),
