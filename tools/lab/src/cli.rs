@@ -13,6 +13,7 @@ use crate::baseline::Baseline;
 use crate::claims::Answer;
 use crate::conditions::Watch;
 use crate::document::{self, Document};
+use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::pin;
 use crate::progress::{Progress, say};
@@ -103,23 +104,22 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
             .line(&format!("{} is data of a run that was interrupted: remove it if no lab runs there", left.display()));
     }
     let result = match args.experiment.one {
-        None => all(common, &mut progress).map(|(documents, text, failed)| (Written::All(documents), text, failed)),
-        Some(one) => experiment(one, &args.experiment.matches, &mut progress).map(|(mut document, text)| {
-            document.command = command(std::env::args().skip(1));
-            (Written::One(Box::new(document)), text, None)
-        }),
+        None => all(common, &mut progress),
+        Some(one) => experiment(one, &args.experiment.matches, &mut progress).map(Done::of),
     };
     progress.finish();
-    let (mut written, mut text, failed) = result?;
+    let mut done = result?;
     if let Some(baseline) = baseline {
-        text.push_str(&baseline.text(written.documents()));
-        written.note_changes(&baseline);
+        done.text.push_str(&baseline.text(&done.documents));
+        for document in &mut done.documents {
+            document.changes = baseline.changes(std::slice::from_ref(document));
+        }
     }
-    output(&written, &text, common)?;
-    if let Some(error) = failed {
+    output(&done, common)?;
+    if let Some(error) = done.failed {
         return Err(error);
     }
-    let worst = written.documents().iter().map(Document::answer).max();
+    let worst = done.documents.iter().map(Document::answer).max();
     Ok(worst.filter(|_| common.check).unwrap_or(Answer::Holds))
 }
 
@@ -139,25 +139,41 @@ fn try_to_write(path: &Path) -> Result<()> {
 }
 
 /// Runs one experiment, and judges its claims.
-fn experiment(one: &Experiment, matches: &ArgMatches, progress: &mut Progress) -> Result<(Document, String)> {
+fn experiment(one: &Experiment, matches: &ArgMatches, progress: &mut Progress) -> Result<Document> {
     let watch = Watch::start();
     let result = one.run(matches, progress);
     // Some experiments pin the thread that runs them; the next one must not begin on that core
     // alone.
     pin::unpin();
-    let (mut document, mut text) = result?;
+    let mut document = result?;
     document.judge(watch.conditions());
-    text.push_str(&answers::verdicts(&document.verdicts));
-    Ok((document, text))
+    document.text.push_str(&answers::verdicts(&document.verdicts));
+    Ok(document)
+}
+
+/// The result of a run.
+struct Done {
+    documents: Vec<Document>,
+    /// True for all experiments: their JSON is a list, even of one.
+    all: bool,
+    /// What is printed.
+    text: String,
+    /// The first error, where the others go on.
+    failed: Option<anyhow::Error>,
+}
+
+impl Done {
+    fn of(mut document: Document) -> Done {
+        document.command = command(std::env::args().skip(1));
+        Done { text: document.text.clone(), documents: vec![document], all: false, failed: None }
+    }
 }
 
 /// Runs all experiments. One that cannot be run does not lose what the others have found: it is
 /// left out, and the first error is given beside the documents.
-fn all(common: &CommonArgs, progress: &mut Progress) -> Result<(Vec<Document>, String, Option<anyhow::Error>)> {
+fn all(common: &CommonArgs, progress: &mut Progress) -> Result<Done> {
     ensure!(common.target == TargetArg::Embedded, "all runs on the embedded engine; leave --target out");
-    let mut documents = Vec::new();
-    let mut text = String::new();
-    let mut failed = None;
+    let mut done = Done { documents: Vec::new(), all: true, text: String::new(), failed: None };
     for one in &EXPERIMENTS {
         let name = one.name;
         // A separate command line, so that each experiment gets its own defaults.
@@ -168,28 +184,24 @@ fn all(common: &CommonArgs, progress: &mut Progress) -> Result<(Vec<Document>, S
         let command = command(["lab".to_owned()].into_iter().chain(words.iter().cloned()));
         let matches = one.command().try_get_matches_from(words).context("the arguments of an experiment")?;
         progress.line(&format!("== {name} =="));
-        let (mut document, shown) = match left_out(one, progress) {
-            Some(said) => said,
-            None => or_why_not(one, experiment(one, &matches, progress), &mut failed),
+        let mut document = match left_out(one, progress) {
+            Some(document) => document,
+            None => or_why_not(one, experiment(one, &matches, progress), &mut done.failed),
         };
         document.command = command;
-        text.push_str(&format!("== {name} ==\n\n{shown}\n"));
-        documents.push(document);
+        done.text.push_str(&format!("== {name} ==\n\n{}\n", document.text));
+        done.documents.push(document);
     }
-    text.push_str(&answers::summary(&documents));
-    Ok((documents, text, failed))
+    done.text.push_str(&answers::summary(&done.documents));
+    Ok(done)
 }
 
 /// What an experiment has found, or why it was not run to its end. The first error is kept.
-fn or_why_not(
-    one: &Experiment,
-    result: Result<(Document, String)>,
-    first: &mut Option<anyhow::Error>,
-) -> (Document, String) {
+fn or_why_not(one: &Experiment, result: Result<Document>, first: &mut Option<anyhow::Error>) -> Document {
     result.unwrap_or_else(|error| {
-        let said = without_result(one, &format!("Not run to its end: {error:#}."));
+        let document = without_result(one, &format!("Not run to its end: {error:#}."));
         first.get_or_insert(error.context(format!("lab {}", one.name)));
-        said
+        document
     })
 }
 
@@ -213,89 +225,45 @@ fn without_password(word: String) -> String {
 
 /// Replaces the results of an experiment that cannot be run here for lack of a server. Then the
 /// report has the other experiments.
-fn left_out(one: &Experiment, progress: &mut Progress) -> Option<(Document, String)> {
+fn left_out(one: &Experiment, progress: &mut Progress) -> Option<Document> {
     let error = one.needs_server.then(|| turns::equip(progress).err()).flatten()?;
     Some(without_result(one, &format!("Left out: it needs a MariaDB server. {error:#}.")))
 }
 
 /// The document of an experiment that has no figures, and why.
-fn without_result(one: &Experiment, why: &str) -> (Document, String) {
-    let mut document = Document::new(one.name, json!({}), Machine::this(None));
-    one.about.clone_into(&mut document.title);
-    document.figures.words = vec![why.to_owned()];
-    let text = document.figures.text();
-    (document, text)
+fn without_result(one: &Experiment, why: &str) -> Document {
+    let figures = Figures { words: vec![why.to_owned()], ..Figures::default() };
+    let document = Document::new(one.name, json!({}), Machine::this(None));
+    Document { title: one.about.to_owned(), ..document }.with_figures(figures)
 }
 
-/// The result of a run.
-enum Written {
-    One(Box<Document>),
-    All(Vec<Document>),
-}
-
-impl Written {
-    fn documents(&self) -> &[Document] {
-        match self {
-            Written::One(document) => std::slice::from_ref(document),
-            Written::All(documents) => documents,
-        }
-    }
-
-    /// Notes in each document what changed of it.
-    fn note_changes(&mut self, baseline: &Baseline) {
-        let documents = match self {
-            Written::One(document) => std::slice::from_mut(document.as_mut()),
-            Written::All(documents) => documents,
-        };
-        for document in documents {
-            document.changes = baseline.changes(std::slice::from_ref(document));
-        }
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            Written::One(document) => &document.experiment,
-            Written::All(_) => "all",
-        }
-    }
-
-    fn write_json(&self, path: &Path) -> Result<()> {
-        match self {
-            Written::One(document) => document::write_json(document.as_ref(), path),
-            Written::All(documents) => document::write_json(documents, path),
-        }
-    }
-
-    fn write_report(&self, path: &Path) -> Result<()> {
-        match self {
-            Written::One(document) => report::write(document, path),
-            Written::All(documents) => report::write_all(documents, path),
-        }
-    }
-}
-
-fn output(written: &Written, text: &str, common: &CommonArgs) -> Result<()> {
+fn output(done: &Done, common: &CommonArgs) -> Result<()> {
     // With the document on standard output, the text goes to standard error.
     let json_on_stdout = common.json.as_ref().is_some_and(|path| path.as_os_str() == "-");
     if json_on_stdout {
-        say(text);
-    } else if let Err(error) = writeln!(std::io::stdout().lock(), "{text}")
+        say(&done.text);
+    } else if let Err(error) = writeln!(std::io::stdout().lock(), "{}", done.text)
         && error.kind() != std::io::ErrorKind::BrokenPipe
     {
         // A reader that closed the pipe does not lose the document and the report.
         return Err(error).context("print the figures");
     }
+    let one = done.documents.first().filter(|_| !done.all);
     if let Some(path) = &common.json {
-        written.write_json(path).with_context(|| format!("write {}", path.display()))?;
+        let written = match one {
+            Some(document) => document::write_json(document, path),
+            None => document::write_json(&done.documents, path),
+        };
+        written.with_context(|| format!("write {}", path.display()))?;
     }
-    if let Some(path) = common.report_path(written.name()) {
-        written.write_report(&path)?;
+    if let Some(path) = common.report_path(one.map_or(ALL, |document| &document.experiment)) {
+        let page = one.map_or_else(|| report::page_of_all(&done.documents), report::page);
+        std::fs::write(&path, page).with_context(|| format!("write the report {}", path.display()))?;
         say(&format!("report: {}", path.display()));
     }
-    if !cfg!(debug_assertions) {
-        return Ok(());
+    if cfg!(debug_assertions) {
+        say("This build is not optimised; its figures say nothing. Use `cargo run --release`.");
     }
-    say("This build is not optimised; its figures say nothing. Use `cargo run --release`.");
     Ok(())
 }
 
@@ -329,9 +297,10 @@ mod tests {
     fn an_experiment_that_fails_leaves_a_document_and_the_first_error_is_told() {
         let mut first = None;
         for (one, why) in EXPERIMENTS.iter().zip(["the disk is full", "the server is gone"]) {
-            let (document, text) = or_why_not(one, Err(anyhow::anyhow!(why)), &mut first);
+            let document = or_why_not(one, Err(anyhow::anyhow!(why)), &mut first);
             assert_eq!(document.experiment, one.name);
-            assert!(text.contains(&format!("Not run to its end: {why}.")), "{text}");
+            let said = format!("Not run to its end: {why}.");
+            assert!(document.text.contains(&said), "{}", document.text);
         }
         assert_eq!(format!("{:#}", first.unwrap()), format!("lab {}: the disk is full", EXPERIMENTS[0].name));
     }
@@ -339,9 +308,9 @@ mod tests {
     #[test]
     fn what_was_left_out_says_why() {
         let why = "Left out: it needs a MariaDB server. apt is not installed.";
-        let (document, text) = without_result(&EXPERIMENTS[0], why);
-        let page = report::page_of_all(&[document]);
-        for said in [&text, &page] {
+        let document = without_result(&EXPERIMENTS[0], why);
+        let page = report::page_of_all(std::slice::from_ref(&document));
+        for said in [&document.text, &page] {
             assert!(said.contains(why), "{said}");
         }
         assert!(!page.contains("A dump beside OLTP"), "the body of another experiment");

@@ -44,6 +44,9 @@ pub struct Document {
     pub conditions: Conditions,
     /// A verdict per claim ([`Document::judge`]).
     pub verdicts: Vec<Verdict>,
+    /// What is printed.
+    #[serde(skip)]
+    pub text: String,
     /// What changed since an earlier run, if it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
@@ -66,23 +69,25 @@ pub struct Run {
 impl Document {
     /// A document without runs.
     pub fn new(experiment: &str, settings: Value, machine: Machine) -> Document {
-        let settings = match settings {
-            Value::Object(map) => map,
-            other => Map::from_iter([("value".to_owned(), other)]),
-        };
         Document {
             experiment: experiment.to_owned(),
             title: String::new(),
             command: String::new(),
             machine,
-            settings,
+            settings: metrics(settings),
             runs: Vec::new(),
             claims: Vec::new(),
             conditions: Conditions::default(),
             verdicts: Vec::new(),
+            text: String::new(),
             changes: Vec::new(),
             figures: Figures::default(),
         }
+    }
+
+    /// The same with tables and charts, which are printed.
+    pub fn with_figures(self, figures: Figures) -> Document {
+        Document { text: figures.text(), figures, ..self }
     }
 
     /// Judges the claims, which were measured under `conditions`.
@@ -123,6 +128,13 @@ pub fn metrics(value: Value) -> Map<String, Value> {
         Value::Object(map) => map,
         other => Map::from_iter([("value".to_owned(), json!(other))]),
     }
+}
+
+/// The fields of two JSON objects.
+pub(crate) fn merged(fields: Value, more: Value) -> Value {
+    let mut all = metrics(fields);
+    all.extend(metrics(more));
+    Value::Object(all)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ pub struct Experiment {
     pub needs_server: bool,
     /// Adds its arguments.
     arguments: fn(Command) -> Command,
-    run: fn(&ArgMatches, &mut Progress) -> Result<(Document, String)>,
+    run: fn(&ArgMatches, &mut Progress) -> Result<Document>,
 }
 
 impl Experiment {
@@ -37,9 +37,9 @@ impl Experiment {
         (self.arguments)(Command::new(self.name)).about(self.about).after_help(self.help)
     }
 
-    /// Runs it with the arguments of [`Experiment::command`]. Returns the document, whose claims
-    /// are not judged yet, and what is printed.
-    pub fn run(&self, matches: &ArgMatches, progress: &mut Progress) -> Result<(Document, String)> {
+    /// Runs it with the arguments of [`Experiment::command`]. The claims of the document are not
+    /// judged yet.
+    pub fn run(&self, matches: &ArgMatches, progress: &mut Progress) -> Result<Document> {
         (self.run)(matches, progress)
     }
 }

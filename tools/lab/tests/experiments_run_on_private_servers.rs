@@ -85,14 +85,14 @@ fn growth_options() -> growth::Options {
 fn documents() -> Vec<Document> {
     let mut progress = Progress::hidden();
     let mut documents = vec![
-        sessions::on_servers(&sessions_options(), &mut progress).expect("sessions").0,
-        purge::on_servers(&purge_options(), &mut progress).expect("purge").0,
-        flush::on_servers(&flush_options(), &mut progress).expect("flush").0,
-        freepages::on_servers(&freepages_options(), &mut progress).expect("freepages").0,
-        overflow::servers::run(&overflow_options(), &mut progress).expect("overflow").0,
-        querycache::run(&querycache_options(), &mut progress).expect("querycache").0,
-        iobound::servers::run(&iobound_options(), &mut progress).expect("iobound").0,
-        growth::on_servers(&growth_options(), &mut progress).expect("growth").0,
+        sessions::on_servers(&sessions_options(), &mut progress).expect("sessions"),
+        purge::on_servers(&purge_options(), &mut progress).expect("purge"),
+        flush::on_servers(&flush_options(), &mut progress).expect("flush"),
+        freepages::on_servers(&freepages_options(), &mut progress).expect("freepages"),
+        overflow::servers::run(&overflow_options(), &mut progress).expect("overflow"),
+        querycache::run(&querycache_options(), &mut progress).expect("querycache"),
+        iobound::servers::run(&iobound_options(), &mut progress).expect("iobound"),
+        growth::on_servers(&growth_options(), &mut progress).expect("growth"),
     ];
     documents.iter_mut().for_each(|document| document.judge(Conditions::busy_machine()));
     documents
@@ -126,7 +126,7 @@ fn documents_there(cache: &Cache) -> Vec<Document> {
         Box::new(querycache_options()),
     ];
     let run = |mut what: Box<dyn OnServer>| running::run(&mut *what, &address, Engine::Innodb, &mut Progress::hidden());
-    let documents: Vec<Document> = experiments.into_iter().map(|what| run(what).expect("there").0).collect();
+    let documents: Vec<Document> = experiments.into_iter().map(|what| run(what).expect("there")).collect();
     assert_eq!(variables(&mut conn), before, "nothing of the server is changed");
     let schemas: Vec<String> = conn.query("SHOW DATABASES LIKE 'holdfast%'").unwrap();
     assert!(schemas.is_empty(), "{schemas:?}");

@@ -38,7 +38,7 @@ fn options(scale: Scale) -> Options {
 fn sideload_runs_and_reports() {
     let scale = Scale::new(40.0, 40.0, 1.0);
     let site = FakeSite { scale, slow: Arc::new(AtomicBool::new(false)) };
-    let (mut document, text) = sideload::run_on(&site, &options(scale), &mut Progress::hidden()).unwrap();
+    let mut document = sideload::run_on(&site, &options(scale), &mut Progress::hidden()).unwrap();
     document.judge(Conditions::quiet_machine());
 
     assert_eq!(document.runs.len(), 1 + 3 * 4 + 2, "the ceiling; three policies four ways; one without the hint twice");
@@ -57,6 +57,7 @@ fn sideload_runs_and_reports() {
         assert!(json["settings"].get(field).is_some(), "{field}");
     }
     assert_eq!(document.verdicts.len(), 19);
+    let text = &document.text;
     assert!(text.contains("40 times smaller") && text.contains("Content of the pool"), "{text}");
 
     let html = report::page(&document);

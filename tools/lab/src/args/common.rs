@@ -113,11 +113,11 @@ impl CommonArgs {
 
 /// The result of an experiment on these engines; none is named for its default. Claims are about
 /// Holdfast: what other engines do without it is reported, not judged.
-pub(super) fn judged_with_holdfast(engines: &[Engine], (mut document, text): (Document, String)) -> (Document, String) {
+pub(super) fn judged_with_holdfast(engines: &[Engine], mut document: Document) -> Document {
     if !engines.is_empty() && !engines.contains(&Engine::Holdfast) {
         document.claims.clear();
     }
-    (document, text)
+    document
 }
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ mod tests {
         let claims = |engines: &[Engine]| {
             let mut document = Document::new("sessions", json!({}), Machine::this(None));
             document.claims = vec![Claim::new("TPS of Holdfast", Evidence::Nothing, Bar::AtLeast(1.0))];
-            judged_with_holdfast(engines, (document, String::new())).0.claims.len()
+            judged_with_holdfast(engines, document).claims.len()
         };
         assert_eq!([claims(&[]), claims(&[Engine::Innodb, Engine::Holdfast])], [1, 1]);
         assert_eq!([claims(&[Engine::Innodb]), claims(&[Engine::Innodb, Engine::Myrocks])], [0, 0]);

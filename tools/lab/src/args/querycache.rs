@@ -36,7 +36,7 @@ pub struct QuerycacheArgs {
 impl QuerycacheArgs {
     /// Runs on the target that the arguments name. The embedded engine has no query cache, so the
     /// default is a private server.
-    pub(crate) fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
+    pub(crate) fn run(&self, progress: &mut Progress) -> Result<Document> {
         ensure!(self.common.disk != Some(DiskArg::Model), "querycache has its table in memory; leave --disk out");
         let chosen = self.engines.first().copied();
         ensure!(

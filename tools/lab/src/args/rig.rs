@@ -69,7 +69,7 @@ pub(crate) enum RigExperiment {
 
 impl RigArgs {
     /// Runs the experiment on the target that the arguments name.
-    pub(crate) fn run(&self, what: RigExperiment, progress: &mut Progress) -> Result<(Document, String)> {
+    pub(crate) fn run(&self, what: RigExperiment, progress: &mut Progress) -> Result<Document> {
         let has_a_choice =
             matches!(what, RigExperiment::Flush | RigExperiment::Sessions) && self.common.target != TargetArg::Embedded;
         ensure!(
@@ -98,7 +98,7 @@ impl RigArgs {
         }
     }
 
-    fn on_servers(&self, what: RigExperiment, progress: &mut Progress) -> Result<(Document, String)> {
+    fn on_servers(&self, what: RigExperiment, progress: &mut Progress) -> Result<Document> {
         let result = match what {
             RigExperiment::Sessions => sessions::on_servers(&self.sessions(), progress),
             RigExperiment::Purge => purge::on_servers(&self.purge(), progress),
@@ -137,7 +137,7 @@ impl RigArgs {
         Ok(())
     }
 
-    fn embedded(&self, what: RigExperiment, progress: &mut Progress) -> Result<(Document, String)> {
+    fn embedded(&self, what: RigExperiment, progress: &mut Progress) -> Result<Document> {
         match what {
             RigExperiment::Overflow => overflow::run(&self.overflow(), progress),
             RigExperiment::Purge => purge::run(&self.purge(), progress),

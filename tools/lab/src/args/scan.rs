@@ -20,7 +20,7 @@ pub struct ScanArgs {
 
 impl ScanArgs {
     /// Runs on the target that the arguments name.
-    pub(crate) fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
+    pub(crate) fn run(&self, progress: &mut Progress) -> Result<Document> {
         let common = &self.common;
         match &common.target {
             TargetArg::Embedded => scan::run(&self.options(), progress),

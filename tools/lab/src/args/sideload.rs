@@ -135,7 +135,7 @@ impl SideloadArgs {
     }
 
     /// Runs on the target that the arguments name.
-    pub(crate) fn run(&self, progress: &mut Progress) -> Result<(Document, String)> {
+    pub(crate) fn run(&self, progress: &mut Progress) -> Result<Document> {
         let common = &self.common;
         match &common.target {
             TargetArg::Embedded => sideload::run(&self.options(), progress),

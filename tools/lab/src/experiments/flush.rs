@@ -85,8 +85,8 @@ struct Case {
     full: bool,
 }
 
-/// Runs the experiment on the embedded engine. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment on the embedded engine.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let model = DiskKind::Model(options.modelled.context("the embedded engine begins on a modelled disk")?);
     let real = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
     let smallest = options.capacities.iter().copied().min().context("no capacity")?;
@@ -113,8 +113,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     Ok(findings(options, place, cases, &sides).report(&options.plan, &sides))
 }
 
-/// Runs the experiment on private servers. Returns the document and what is printed.
-pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment on private servers.
+pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
     let mut sides = turns::sides(&cache, plan)?;

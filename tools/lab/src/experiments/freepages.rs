@@ -73,8 +73,8 @@ impl Options {
     }
 }
 
-/// Runs the experiment on the embedded engine, on files. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment on the embedded engine, on files.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading");
     progress.show(&format!("{} objects", options.objects));
     let tables = Tables::DbStress(dbstress::Options::light(options.objects, options.sessions, 1));
@@ -88,8 +88,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     Ok(findings(options, place, measured, &sides).report(&options.plan, &sides))
 }
 
-/// Runs the experiment on private servers. Returns the document and what is printed.
-pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment on private servers.
+pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
     let pool_bytes = options.pool_bytes();

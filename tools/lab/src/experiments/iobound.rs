@@ -208,8 +208,8 @@ impl Case {
     }
 }
 
-/// Runs the experiment. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let tables = Tables::DbStress(load(options, WIDTHS[1], 0));
     let mut cases: Vec<Case> = Vec::new();
     for (method, flush) in METHODS {
@@ -227,14 +227,9 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     document.runs = cases.iter().map(document_run).collect();
     document.claims = claims(&cases, options);
     let charts = cases.iter().map(|c| (format!("{}, {}", c.mode, c.method), c.charts.clone())).collect();
-    document.figures = Figures {
-        lead: lead(options),
-        words: cases.iter().filter_map(in_words).collect(),
-        grids: vec![memory_grid(&cases), transactions_grid(&cases), pages_grid(&cases, options)],
-        charts,
-    };
-    let text = document.figures.text();
-    Ok((document, text))
+    let words = cases.iter().filter_map(in_words).collect();
+    let grids = vec![memory_grid(&cases), transactions_grid(&cases), pages_grid(&cases, options)];
+    Ok(document.with_figures(Figures { lead: lead(options), words, grids, charts }))
 }
 
 fn load(options: &Options, width: u32, rw_ratio: u32) -> dbstress::Options {

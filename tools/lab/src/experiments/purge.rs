@@ -56,8 +56,8 @@ const SIDES: usize = 2;
 const TPS: Bar = Bar::AtLeast(0.9);
 const P99: Bar = Bar::AtMost(1.2);
 
-/// Runs the experiment on the embedded engine. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment on the embedded engine.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading two databases");
     progress.show(&format!("{} objects each", options.objects));
     let tables = Tables::DbStress(dbstress::Options::light(options.objects, options.sessions, 1));
@@ -70,8 +70,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     in_turns(options, Place::embedded("on two databases in turns", "in memory", None), &mut sides, progress)
 }
 
-/// Runs the experiment on private servers. Returns the document and what is printed.
-pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment on private servers.
+pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
     let settings = side::Settings { pool_bytes: options.pool_bytes, size: 1.0, ..side::Settings::default() };
@@ -90,12 +90,7 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Documen
 }
 
 /// Every second subject holds a snapshot.
-fn in_turns<S: Subject>(
-    options: &Options,
-    place: Place,
-    sides: &mut [S],
-    progress: &mut Progress,
-) -> Result<(Document, String)> {
+fn in_turns<S: Subject>(options: &Options, place: Place, sides: &mut [S], progress: &mut Progress) -> Result<Document> {
     let plan = &options.plan;
     let work = sides[0].work(options.workload(), options.sessions, 1, plan.seed)?;
     progress.step("warming up");

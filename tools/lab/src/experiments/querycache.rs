@@ -156,8 +156,8 @@ struct Measured {
     counts: Vec<Counts>,
 }
 
-/// Runs the experiment on a private server. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment on a private server.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = turns::equip(progress)?;
     let mut server = OwnServer::private(&cache, "lab/querycache");
     server.remove()?;
@@ -172,7 +172,7 @@ fn on_private(
     server: &mut OwnServer<'_>,
     options: &Options,
     progress: &mut Progress,
-) -> Result<(Document, String)> {
+) -> Result<Document> {
     let plan = &options.plan;
     server.start(&server_options(options), &plan.cores, None).context("start a server")?;
     let address = server.address.clone();

@@ -178,8 +178,8 @@ impl Sequence {
     }
 }
 
-/// Runs the experiment. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading the tables");
     progress.show(&format!("{SMALL} and {BIG}"));
     let (small, big) = (Content::NewOrder(options.small_warehouses()), Content::Stock(options.big_warehouses()));
@@ -197,7 +197,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
 }
 
 /// Runs the experiment on loaded data: table 0 is [`SMALL`], table 1 [`BIG`].
-pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<Document> {
     site.set_slow(true);
     let mut sequences = Vec::new();
     for case in cases().into_iter().filter(|case| site.has(case.policy)) {
@@ -208,7 +208,8 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
     let mut document = Document::new(&format!("scan{}", suffix(site)), options.settings(), machine);
     document.runs = sequences.iter().map(|s| document_run(site, s)).collect();
     document.claims = claims(&sequences);
-    Ok((document, text(&sequences)))
+    document.text = text(&sequences);
+    Ok(document)
 }
 
 /// The suffix of the experiment's name, so that its report has a file of its own.

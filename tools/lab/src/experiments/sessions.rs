@@ -79,8 +79,8 @@ impl Bars {
     }
 }
 
-/// Runs the experiment on the embedded engine. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment on the embedded engine.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let Workload::DbStress { objects } = options.workload else { anyhow::bail!("dbt2 runs on servers") };
     progress.step("loading");
     progress.show(&format!("{objects} objects"));
@@ -100,8 +100,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     Ok(findings.report(&options.plan, &sides))
 }
 
-/// Runs the experiment on private servers. Returns the document and what is printed.
-pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment on private servers.
+pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
     let mut sides = turns::sides(&cache, plan)?;

@@ -81,8 +81,8 @@ struct Scene<'a> {
     done: &'a Done,
 }
 
-/// Runs the experiment. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let load = dbstress::Options::light(options.objects, options.sessions, 1);
     progress.step("loading");
     progress.show(&format!("{} objects", options.objects));
@@ -109,9 +109,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     document.runs = vec![outcome.document_run()];
     document.claims = outcome.claims();
     let charts = vec![("Second by second".to_owned(), charts)];
-    document.figures = Figures { lead: lead(options), words: Vec::new(), grids: vec![outcome.grid()], charts };
-    let text = document.figures.text();
-    Ok((document, text))
+    let (lead, grids) = (lead(options), vec![outcome.grid()]);
+    Ok(document.with_figures(Figures { lead, words: Vec::new(), grids, charts }))
 }
 
 /// Runs `load` together with all jobs. The first failure ends all of them.

@@ -12,9 +12,6 @@ mod scan;
 mod sideload;
 mod values;
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
@@ -26,16 +23,6 @@ const STYLE: &str = include_str!("style.css");
 /// The title of what says where figures come from.
 const PROVENANCE: &str = "Machine and settings";
 const SCRIPT: &str = include_str!("script.js");
-
-/// Writes the report of `document` to `path`.
-pub fn write(document: &Document, path: &Path) -> Result<()> {
-    std::fs::write(path, page(document)).with_context(|| format!("write the report {}", path.display()))
-}
-
-/// Writes one report of several experiments to `path`.
-pub fn write_all(documents: &[Document], path: &Path) -> Result<()> {
-    std::fs::write(path, page_of_all(documents)).with_context(|| format!("write the report {}", path.display()))
-}
 
 /// Answers and pictures; the rest is folded.
 fn show(body: &Body, document: &Document) -> Markup {

@@ -33,7 +33,7 @@ pub fn sideload(
     cores: &Cores,
     make: &dyn Fn(Scale, f64, Vec<Contender>) -> Options,
     progress: &mut Progress,
-) -> Result<(Document, String)> {
+) -> Result<Document> {
     let mut options = with_pool(server, pool_bytes);
     if !server.is_historic() {
         // The dump takes less time too.
@@ -47,7 +47,7 @@ pub fn sideload(
 
 /// Runs one of the other experiments on `server`, with a cache, a redo log and a query cache of the
 /// experiment's size and with O_DIRECT.
-pub fn in_turns(server: Release, what: &mut dyn OnServer, progress: &mut Progress) -> Result<(Document, String)> {
+pub fn in_turns(server: Release, what: &mut dyn OnServer, progress: &mut Progress) -> Result<Document> {
     ensure!(
         what.query_cache_bytes().is_none() || server.has_query_cache(),
         "{} has no query cache; MySQL has none since 8.0",
@@ -70,15 +70,13 @@ pub fn in_turns(server: Release, what: &mut dyn OnServer, progress: &mut Progres
 }
 
 /// Adds the options of the starts of a server to a document and its text.
-pub(crate) fn with_options(
-    (mut document, mut text): (Document, String),
-    server: Release,
-    starts: &[Vec<String>],
-) -> (Document, String) {
+pub(crate) fn with_options(mut document: Document, server: Release, starts: &[Vec<String>]) -> Document {
     let options = in_words(starts);
-    text.push_str(&format!("\n{} was started with {options}; all other settings are its defaults.\n", server.name()));
+    document
+        .text
+        .push_str(&format!("\n{} was started with {options}; all other settings are its defaults.\n", server.name()));
     document.settings.insert("options_of_the_server".to_owned(), json!(options));
-    (document, text)
+    document
 }
 
 /// The options that all starts have; then those of each start that not all have.

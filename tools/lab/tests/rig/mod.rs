@@ -75,14 +75,14 @@ pub fn documents(dir: &Path) -> Vec<Document> {
     };
     let growth = growth::Options { plan, mib: vec![4, 8], pool_bytes: growth::LEAST_POOL, log_bytes: 4 << 20, dir };
     let mut documents = vec![
-        overflow::run(&overflow, &mut progress).expect("overflow").0,
-        purge::run(&purge, &mut progress).expect("purge").0,
-        flush::run(&flush, &mut progress).expect("flush").0,
-        freepages::run(&freepages, &mut progress).expect("freepages").0,
-        sessions::run(&sessions, &mut progress).expect("sessions").0,
-        iobound::run(&iobound, &mut progress).expect("iobound").0,
-        soak::run(&soak, &mut progress).expect("soak").0,
-        growth::run(&growth, &mut progress).expect("growth").0,
+        overflow::run(&overflow, &mut progress).expect("overflow"),
+        purge::run(&purge, &mut progress).expect("purge"),
+        flush::run(&flush, &mut progress).expect("flush"),
+        freepages::run(&freepages, &mut progress).expect("freepages"),
+        sessions::run(&sessions, &mut progress).expect("sessions"),
+        iobound::run(&iobound, &mut progress).expect("iobound"),
+        soak::run(&soak, &mut progress).expect("soak"),
+        growth::run(&growth, &mut progress).expect("growth"),
     ];
     documents.iter_mut().for_each(|document| document.judge(Conditions::busy_machine()));
     documents

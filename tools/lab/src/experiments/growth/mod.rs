@@ -40,7 +40,7 @@ use holdfast::FlushMethod;
 use holdfast::limits::CACHE_SIZE_MIN;
 use serde_json::{Value, json};
 
-use crate::document::{Document, metrics};
+use crate::document::{Document, merged, metrics};
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::progress::Progress;
@@ -59,8 +59,8 @@ const FILES: f64 = 2.3;
 const TITLE: &str = "Maintenance as the database grows";
 
 /// Runs the experiment on the embedded engine, unless the disk has too little room, which is known
-/// before anything is written. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// before anything is written.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     check_sizes(options, &options.dir)?;
     let sizes = each_size(options, |mib, before| subject::measure(options, mib, before, progress))?;
     let disk = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
@@ -73,15 +73,12 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     let charts = vec![("By the size of the table".to_owned(), outcome::charts(&sizes))];
     let what =
         format!("sysbench rows with an index, of {} MiB, on files in {}", listed(options), options.dir.display());
-    document.figures =
-        Figures { lead: lead(options, &what), words: Vec::new(), grids: outcome::grids("", &sizes), charts };
-    let text = document.figures.text();
-    Ok((document, text))
+    let (lead, grids) = (lead(options, &what), outcome::grids("", &sizes));
+    Ok(document.with_figures(Figures { lead, words: Vec::new(), grids, charts }))
 }
 
-/// Runs the experiment on private servers, one after the other. Returns the document and what is
-/// printed. The first engine is judged.
-pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment on private servers, one after the other. The first engine is judged.
+pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
     let root = holdfast_server::run::root();
     check_sizes(options, &root)?;
     let cache = turns::equip(progress)?;
@@ -106,9 +103,7 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<(Documen
         json!({ "workload": "sysbench rows", "engines": names.join(", "), "pinned": options.plan.cores.pins() });
     document.settings = metrics(settings(options, workload));
     let what = format!("sysbench rows of {} MiB, on private servers", listed(options));
-    document.figures = Figures { lead: lead(options, &what), words: Vec::new(), grids, charts };
-    let text = document.figures.text();
-    Ok((document, text))
+    Ok(document.with_figures(Figures { lead: lead(options, &what), words: Vec::new(), grids, charts }))
 }
 
 fn check_sizes(options: &Options, dir: &Path) -> Result<()> {
@@ -162,14 +157,13 @@ fn lead(options: &Options, what: &str) -> String {
 
 /// The settings of a document: those of all targets, and `own`.
 fn settings(options: &Options, own: Value) -> Value {
-    let mut settings = metrics(own);
-    settings.extend(metrics(json!({
+    let common = json!({
         "mib": options.mib,
         "pool_bytes": options.pool_bytes,
         "log_capacity_bytes": options.log_bytes,
         "seed": options.plan.seed,
-    })));
-    Value::Object(settings)
+    });
+    merged(own, common)
 }
 
 #[cfg(test)]

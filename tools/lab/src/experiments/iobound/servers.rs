@@ -49,8 +49,8 @@ impl Options {
     }
 }
 
-/// Runs the experiment. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = turns::equip(progress)?;
     let mut sides = turns::sides(&cache, &options.plan)?;
     let measured = measure(options, &cache, &mut sides, progress)?;
@@ -58,7 +58,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
 }
 
 /// Runs it on a released server, which has no other beside it: no claim is made.
-pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = Cache::of_the_project();
     let mut sides = [Side::released(&cache, &options.plan.cores, server, progress)?];
     apt::fetch_sysbench(&cache)?;
@@ -66,9 +66,9 @@ pub fn run_released(server: Release, options: &Options, progress: &mut Progress)
     let starts = measured.starts.iter().map(|settings| sides[0].options(settings)).collect::<Result<Vec<_>>>()?;
     let variables = turns::running::settings(&measured.variables, sides[0].contender);
     let place = Place { target: server.target(), words: format!("on {}", server.name()), ..Place::private() };
-    let (mut document, text) = findings(options, place, measured, &sides).report(&options.plan, &sides);
+    let mut document = findings(options, place, measured, &sides).report(&options.plan, &sides);
     document.settings.insert("server".to_owned(), Value::Object(variables));
-    Ok(released::with_options((document, text), server, &starts))
+    Ok(released::with_options(document, server, &starts))
 }
 
 /// The cells, and what else is known of the servers.

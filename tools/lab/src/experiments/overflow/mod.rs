@@ -47,8 +47,8 @@ struct Outcome {
     charts: Vec<Chart>,
 }
 
-/// Runs the experiment. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading the table");
     progress.show(&format!("{} rows", options.rows));
     let kind = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
@@ -70,9 +70,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, Stri
     document.title = "The active set a little larger than the pool".to_owned();
     document.runs = outcome.cells.iter().map(document_run).collect();
     document.claims = claims(&outcome, options);
-    document.figures = figures(&outcome);
-    let text = document.figures.text();
-    Ok((document, text))
+    Ok(document.with_figures(figures(&outcome)))
 }
 
 fn measure(site: &Site, options: &Options, progress: &mut Progress) -> Result<Outcome> {

@@ -36,8 +36,8 @@ const HALF: (f64, usize) = (0.5, 8);
 /// The bar of that cell, and that of all others, as shares of InnoDB's throughput.
 const BARS: (Bar, Bar) = (Bar::AtLeast(1.3), Bar::AtLeast(1.0));
 
-/// Runs the experiment. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
     let mut sides = turns::sides(&cache, plan)?;

@@ -29,8 +29,8 @@ use crate::server::slow_disk::SlowDisk;
 use crate::server::turns::INNODB;
 use crate::target::{Connection, IndexState, Policy, PoolState, Query, Site, Target, TargetSpec};
 
-/// Runs the experiment. Returns the document and what is printed.
-pub fn run(options: &Options, model: Option<DiskModel>, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment.
+pub fn run(options: &Options, model: Option<DiskModel>, progress: &mut Progress) -> Result<Document> {
     progress.step("building the engine for the server");
     holdfast_server::build(cache()).context("the engine for the server could not be built")?;
     let disk = model.map(|model| SlowDisk { model, later: false });
@@ -44,7 +44,7 @@ pub fn run(options: &Options, model: Option<DiskModel>, progress: &mut Progress)
 }
 
 /// Runs the experiment on another released server, on the real disk.
-pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<Document> {
     let own = OwnServer::released(cache(), server, progress)?;
     let cores = options.cores.clone();
     let mut site = ServerSite { target: server.target(), servers: Vec::new(), cores, disk: None };

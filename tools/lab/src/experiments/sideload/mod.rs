@@ -33,7 +33,7 @@ pub use options::{BIG, HOT, Options, Start};
 use scenario::{Ceiling, PolicyOutcome};
 pub(crate) use shares::Shares;
 
-use crate::document::{Document, Run, metrics};
+use crate::document::{Document, Run, merged, metrics};
 use crate::machine::Machine;
 use crate::picture::Picture;
 use crate::pin::Role;
@@ -44,8 +44,8 @@ use crate::worker::Speed;
 use scale::Scale;
 use scenario::Stage;
 
-/// Runs the experiment. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let scale = options.scale;
     progress.step("loading the tables");
     progress.show(&format!("{} and {} rows", scale.hot_rows(), scale.big_rows()));
@@ -68,7 +68,7 @@ fn shows_the_point(&(policy, start, speed): &(Policy, Start, Speed)) -> bool {
 }
 
 /// Runs the experiment on loaded data: table 0 is [`HOT`], table 1 [`BIG`], in two copies.
-pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<Document> {
     let scale = options.scale;
     site.set_slow(false);
     // The sampling thread runs on another core than the OLTP sessions.
@@ -92,8 +92,8 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
     document.runs.push(ceiling_run(site, &ceiling));
     document.runs.extend(outcomes.iter().map(|o| outcome_run(site, o)));
     document.claims = claims(&outcomes, options.real_disk.is_none());
-    let text = text(&outcomes, &ceiling, &scale);
-    Ok((document, text))
+    document.text = text(&outcomes, &ceiling, &scale);
+    Ok(document)
 }
 
 fn text(outcomes: &[PolicyOutcome], ceiling: &Ceiling, scale: &Scale) -> String {
@@ -115,8 +115,7 @@ fn text(outcomes: &[PolicyOutcome], ceiling: &Ceiling, scale: &Scale) -> String 
 
 fn settings(options: &Options) -> Value {
     let scale = options.scale;
-    let mut settings = metrics(scale.describe());
-    let more = metrics(json!({
+    let more = json!({
         "disk": described(options.real_disk.is_none().then(|| scale.disk())),
         "distribution": options.distribution.to_string(),
         "mix": "oltp_read_only",
@@ -129,9 +128,8 @@ fn settings(options: &Options) -> Value {
         "cold_limit_s": scale.minutes(options.cold_minutes).as_secs_f64(),
         "pinned": options.cores.pins(),
         "seed": options.seed,
-    }));
-    settings.extend(more);
-    Value::Object(settings)
+    });
+    merged(scale.describe(), more)
 }
 
 fn ceiling_run(site: &dyn Site, ceiling: &Ceiling) -> Run {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::options::{BIG, HOT, Start};
 use crate::bench::{Phase, Sample, Segment};
 use crate::claims::Evidence;
-use crate::document::{Run, metrics};
+use crate::document::{Run, merged, metrics};
 use crate::measure::{Figure, human};
 
 /// The part of an index in the cache.
@@ -147,7 +147,7 @@ impl Outcome {
             Value::Array(rows.into_iter().map(row).collect())
         };
         let warmth = |w: Warmth| json!({"reached": w.reached, "seconds": w.seconds, "reads": w.reads});
-        let mut measured = metrics(json!({
+        let measured = json!({
             "role": "policy",
             "start": self.start.name(),
             "load": load,
@@ -172,8 +172,7 @@ impl Outcome {
             "pool_mb": self.pool_mb,
             "samples": self.samples,
             "phases": self.phases,
-        }));
-        measured.extend(metrics(others));
-        Run { target: target.to_owned(), policy: self.subject.clone(), metrics: measured }
+        });
+        Run { target: target.to_owned(), policy: self.subject.clone(), metrics: metrics(merged(measured, others)) }
     }
 }

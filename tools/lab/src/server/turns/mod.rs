@@ -29,7 +29,7 @@ use self::side::Side;
 use super::contender::{Contender, Engine};
 pub use super::contender::{INNODB, engine_name};
 use crate::claims::Claim;
-use crate::document::{Document, Run, metrics};
+use crate::document::{Document, Run, merged, metrics};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
 use crate::progress::Progress;
@@ -164,10 +164,9 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// The document, and what is printed.
-    pub fn report(self, plan: &Plan, sides: &[impl Subject]) -> (Document, String) {
-        let mut settings = metrics(self.settings);
-        settings.extend(metrics(json!({
+    /// The document.
+    pub fn report(self, plan: &Plan, sides: &[impl Subject]) -> Document {
+        let common = json!({
             "engines": sides.iter().map(Subject::name).collect::<Vec<_>>().join(", "),
             "turns_of_each": plan.rounds.least,
             "turns_until_decided": plan.rounds.most,
@@ -176,21 +175,20 @@ impl Findings {
             "sessions_are": if self.place.target == EMBEDDED { "threads of the process" } else { "sysbench's, with prepared statements" },
             "pinned": plan.cores.pins(),
             "seed": plan.seed,
-        })));
+        });
         let machine = Machine::this(self.place.dir.as_deref());
         let target = self.place.target;
         let [name, on] =
             if target == EMBEDDED { ["", ""].map(str::to_owned) } else { [format!("-{target}"), ON.to_owned()] };
-        let mut document = Document::new(&format!("{}{name}", self.name.0), Value::Object(settings), machine);
+        let settings = merged(self.settings, common);
+        let mut document = Document::new(&format!("{}{name}", self.name.0), settings, machine);
         document.title = format!("{}{on}", self.name.1);
         document.runs = self.cells.iter().flat_map(|c| c.runs(target, sides)).collect();
         document.runs.extend(sides.iter().map(|side| series(target, side)));
         document.claims = self.claims;
         let (what, published) = self.lead;
         let lead = format!("{what}, {}. {published}", self.place.words);
-        document.figures = Figures { lead, words: self.words, grids: self.grids, charts: self.charts };
-        let text = document.figures.text();
-        (document, text)
+        document.with_figures(Figures { lead, words: self.words, grids: self.grids, charts: self.charts })
     }
 }
 

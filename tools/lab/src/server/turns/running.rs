@@ -54,14 +54,8 @@ pub struct There<'s> {
     pub(crate) cache: &'s Cache,
 }
 
-/// Runs it on the server at `address` that the user names, with the tables in `engine`. Returns the
-/// document and what is printed.
-pub fn run(
-    what: &mut dyn OnServer,
-    address: &Address,
-    engine: Engine,
-    progress: &mut Progress,
-) -> Result<(Document, String)> {
+/// Runs it on the server at `address` that the user names, with the tables in `engine`.
+pub fn run(what: &mut dyn OnServer, address: &Address, engine: Engine, progress: &mut Progress) -> Result<Document> {
     what.plan().cores = Cores::new(false);
     run_at(what, address, engine, &place_of, progress)
 }
@@ -73,7 +67,7 @@ pub(in crate::server) fn run_at(
     engine: Engine,
     place: &dyn Fn(&ServerWithSchema) -> Place,
     progress: &mut Progress,
-) -> Result<(Document, String)> {
+) -> Result<Document> {
     let cache = Cache::of_the_project();
     let named = NamedServer::reach(address, engine)?;
     apt::fetch(&cache).context("sysbench is fetched by apt, and its library comes with MariaDB")?;
@@ -92,7 +86,7 @@ fn measure(
     place: Place,
     cache: &Cache,
     progress: &mut Progress,
-) -> Result<(Document, String)> {
+) -> Result<Document> {
     let plan = what.plan().clone();
     let mut sides = Vec::new();
     for name in what.sides(engine_name(on_server.contender)) {
@@ -101,9 +95,9 @@ fn measure(
     }
     let mut findings = what.run_there(There { server: on_server, place, cache }, &mut sides, progress)?;
     findings.words.extend(on_server.findings()?);
-    let (mut document, text) = findings.report(&plan, &sides);
+    let mut document = findings.report(&plan, &sides);
     document.settings.insert("server".to_owned(), Value::Object(settings(&on_server.before, on_server.contender)));
-    Ok((document, text))
+    Ok(document)
 }
 
 fn place_of(on_server: &ServerWithSchema) -> Place {

@@ -9,7 +9,7 @@ use holdfast_workload::rng::Rng;
 use holdfast_workload::scripts::Script;
 use serde_json::{Value, json};
 
-use crate::document::metrics;
+use crate::document::merged;
 use crate::server::data::SCHEMA;
 use crate::server::load::Oltp;
 
@@ -119,9 +119,7 @@ impl Workload {
 
     /// The settings of a document: those of the workload, and `others`.
     pub fn settings(self, others: Value) -> Value {
-        let mut settings = metrics(self.describe());
-        settings.extend(metrics(others));
-        Value::Object(settings)
+        merged(self.describe(), others)
     }
 
     fn describe(self) -> Value {

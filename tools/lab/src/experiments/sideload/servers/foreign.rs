@@ -35,7 +35,7 @@ pub fn run(
     size: Option<f64>,
     make: &dyn Fn(Scale, f64, Vec<Contender>) -> Options,
     progress: &mut Progress,
-) -> Result<(Document, String)> {
+) -> Result<Document> {
     let cache = Cache::of_the_project();
     let named = NamedServer::reach(address, engine)?;
     let (contender, pool) = (named.contender, named.pool_bytes);
@@ -62,12 +62,12 @@ pub fn run(
         pool >> 20,
         options.oltp.threads
     );
-    let (mut document, mut text) = super::report("sideload-dsn", &text, &options, &outcomes?, Vec::new());
+    let mut document = super::report("sideload-dsn", &text, &options, &outcomes?, Vec::new());
     document.settings.insert("findings".to_owned(), json!(findings.join(" ")));
     if !findings.is_empty() {
-        text.push_str(&format!("\nWhat the server's counters say:\n  {}\n", findings.join("\n  ")));
+        document.text.push_str(&format!("\nWhat the server's counters say:\n  {}\n", findings.join("\n  ")));
     }
-    Ok((document, text))
+    Ok(document)
 }
 
 fn measure(

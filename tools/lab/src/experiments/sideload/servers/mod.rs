@@ -23,8 +23,8 @@ use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::target::described;
 
-/// Runs the experiment. Returns the document and what is printed.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<(Document, String)> {
+/// Runs the experiment.
+pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let outcomes = runs::run(options, progress)?;
     let claims = outcome::claims(&outcomes);
     Ok(report("sideload-mariadb", &in_words(options), options, &outcomes, claims))
@@ -37,7 +37,7 @@ fn report(
     options: &Options,
     outcomes: &[ContenderOutcome],
     claims: Vec<Claim>,
-) -> (Document, String) {
+) -> Document {
     let machine = Machine::this(Some(&holdfast_server::run::root()));
     let mut document = Document::new(name, settings(introduction, options), machine);
     document.runs = outcomes.iter().map(ContenderOutcome::run).collect();
@@ -51,8 +51,8 @@ fn report(
             diagnosis::of(outcome.contender, &outcome.of)
         ));
     }
-    text.push('\n');
-    (document, text)
+    document.text = text + "\n";
+    document
 }
 
 fn in_words(options: &Options) -> String {
