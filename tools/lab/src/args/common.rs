@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use holdfast_server::Release;
 
 use crate::document::Document;
+use crate::pin::Cores;
 use crate::server::address::{self, Address};
 use crate::server::contender::Engine;
 
@@ -103,6 +104,20 @@ impl CommonArgs {
     pub(crate) fn report_path(&self, experiment: &str) -> Option<PathBuf> {
         let default = || PathBuf::from(DIRECTORY).join(format!("{experiment}.html"));
         (!self.no_report).then(|| self.report.clone().unwrap_or_else(default))
+    }
+
+    /// The first with --quick, the last with --full.
+    pub(super) fn sized<T>(&self, quick: T, default: T, full: T) -> T {
+        match (self.quick, self.full) {
+            (true, _) => quick,
+            (_, true) => full,
+            _ => default,
+        }
+    }
+
+    /// The cores of the parts of an experiment.
+    pub(super) fn cores(&self) -> Cores {
+        Cores::new(!self.no_pin)
     }
 
     /// The directory of the data, if the disk is to be a real one.

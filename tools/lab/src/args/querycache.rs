@@ -8,7 +8,6 @@ use clap::Args;
 use super::common::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
 use crate::experiments::querycache;
-use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server;
 use crate::server::contender::Engine;
@@ -55,16 +54,12 @@ impl QuerycacheArgs {
 
     fn options(&self) -> querycache::Options {
         let common = &self.common;
-        let (rows, pairs, turn) = match (common.quick, common.full) {
-            (true, _) => (60_000, 7, 1),
-            (_, true) => (1_000_000, 7, 60),
-            _ => (200_000, 9, 4),
-        };
+        let (rows, pairs, turn) = common.sized((60_000, 7, 1), (200_000, 9, 4), (1_000_000, 7, 60));
         let plan = Plan {
             contenders: turns::contenders(&[]),
             rounds: Rounds::up_to_twice(pairs),
             turn: Duration::from_secs(turn),
-            cores: Cores::new(!common.no_pin),
+            cores: common.cores(),
             seed: common.seed,
         };
         let (threads, cache_bytes) = (usize::from(self.threads), self.query_cache_mib << 20);

@@ -10,7 +10,6 @@ use holdfast_testkit::DiskModel;
 use super::common::{CommonArgs, DiskArg, TargetArg, judged_with_holdfast};
 use crate::document::Document;
 use crate::experiments::{flush, freepages, growth, iobound, overflow, purge, sessions, soak};
-use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::rig::fio::Fio;
 use crate::server;
@@ -70,63 +69,80 @@ pub(crate) enum RigExperiment {
 impl RigArgs {
     /// Runs the experiment on the target that the arguments name.
     pub(crate) fn run(&self, what: RigExperiment, progress: &mut Progress) -> Result<Document> {
-        let has_a_choice =
-            matches!(what, RigExperiment::Flush | RigExperiment::Sessions) && self.common.target != TargetArg::Embedded;
+        use RigExperiment::{Flush, Freepages, Growth, Iobound, Overflow, Purge, Sessions, Soak};
+        let embedded = self.common.target == TargetArg::Embedded;
         ensure!(
-            has_a_choice || self.workload == WorkloadArg::Dbstress,
+            (matches!(what, Flush | Sessions) && !embedded) || self.workload == WorkloadArg::Dbstress,
             "--workload is for flush and sessions on servers: --target mariadb or dsn:"
         );
         ensure!(
-            self.log_mib.is_empty() || matches!(what, RigExperiment::Flush | RigExperiment::Freepages),
+            self.log_mib.is_empty() || matches!(what, Flush | Freepages),
             "--log-mib is for flush and freepages: they are about the redo log"
         );
-        ensure!(self.mib.is_empty() || what == RigExperiment::Growth, "--mib is for growth: it is about sizes");
+        ensure!(self.mib.is_empty() || what == Growth, "--mib is for growth: it is about sizes");
+        ensure!(what != Soak || embedded, "soak runs on the embedded engine only; leave --target out");
+        match what {
+            Overflow => self.anywhere(self.overflow(), overflow::run, overflow::servers::run, progress),
+            Purge => self.anywhere(self.purge(), purge::run, purge::on_servers, progress),
+            Flush => self.anywhere(self.flush(), flush::run, flush::on_servers, progress),
+            Freepages => self.anywhere(self.freepages(), freepages::run, freepages::on_servers, progress),
+            Sessions => self.anywhere(self.sessions(), sessions::run, sessions::on_servers, progress),
+            Iobound => self.run_iobound(progress),
+            Soak => soak::run(&self.soak(), progress),
+            Growth => self.run_growth(progress),
+        }
+    }
+
+    /// Runs an experiment that every target has: on the embedded engine, on private servers, on
+    /// another server.
+    fn anywhere<O: OnServer>(
+        &self,
+        mut options: O,
+        embedded: fn(&O, &mut Progress) -> Result<Document>,
+        private: fn(&O, &mut Progress) -> Result<Document>,
+        progress: &mut Progress,
+    ) -> Result<Document> {
         match &self.common.target {
-            TargetArg::Embedded => self.embedded(what, progress),
-            TargetArg::MariaDb => self.on_servers(what, progress),
+            TargetArg::Embedded => embedded(&options, progress),
+            TargetArg::MariaDb => Ok(judged_with_holdfast(&self.engines, private(&options, progress)?)),
             TargetArg::Server(address) => {
-                let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
-                running::run(&mut *self.on_running_server(what)?, address, engine, progress)
-            }
-            TargetArg::Released(server) if what == RigExperiment::Iobound => {
                 self.ensure_real_disk()?;
-                iobound::servers::run_released(*server, &self.iobound(), progress)
+                let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
+                running::run(&mut options, address, engine, progress)
             }
             TargetArg::Released(server) => {
-                server::released::in_turns(*server, &mut *self.on_running_server(what)?, progress)
+                self.ensure_real_disk()?;
+                server::released::in_turns(*server, &mut options, progress)
             }
         }
     }
 
-    fn on_servers(&self, what: RigExperiment, progress: &mut Progress) -> Result<Document> {
-        let result = match what {
-            RigExperiment::Sessions => sessions::on_servers(&self.sessions(), progress),
-            RigExperiment::Purge => purge::on_servers(&self.purge(), progress),
-            RigExperiment::Flush => flush::on_servers(&self.flush(), progress),
-            RigExperiment::Freepages => freepages::on_servers(&self.freepages(), progress),
-            RigExperiment::Overflow => overflow::servers::run(&self.overflow(), progress),
-            RigExperiment::Iobound => iobound::servers::run(&self.iobound(), progress),
-            RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
-            RigExperiment::Growth => growth::on_servers(&self.growth(), progress),
-        };
-        result.map(|result| judged_with_holdfast(&self.engines, result))
+    fn run_iobound(&self, progress: &mut Progress) -> Result<Document> {
+        match &self.common.target {
+            TargetArg::Embedded => {
+                progress.step("looking for fio");
+                iobound::run(&self.iobound(), progress)
+            }
+            TargetArg::MariaDb => {
+                Ok(judged_with_holdfast(&self.engines, iobound::servers::run(&self.iobound(), progress)?))
+            }
+            TargetArg::Released(server) => {
+                self.ensure_real_disk()?;
+                iobound::servers::run_released(*server, &self.iobound(), progress)
+            }
+            TargetArg::Server(_) => bail!(
+                "iobound sets the server's cache; --target mariadb starts servers for it, mariadb118 a released one"
+            ),
+        }
     }
 
-    fn on_running_server(&self, what: RigExperiment) -> Result<Box<dyn OnServer>> {
-        self.ensure_real_disk()?;
-        match what {
-            RigExperiment::Sessions => Ok(Box::new(self.sessions())),
-            RigExperiment::Purge => Ok(Box::new(self.purge())),
-            RigExperiment::Flush => Ok(Box::new(self.flush())),
-            RigExperiment::Freepages => Ok(Box::new(self.freepages())),
-            RigExperiment::Overflow => Ok(Box::new(self.overflow())),
-            RigExperiment::Iobound => {
-                bail!(
-                    "iobound sets the server's cache; --target mariadb starts servers for it, mariadb118 a released one"
-                )
+    fn run_growth(&self, progress: &mut Progress) -> Result<Document> {
+        match &self.common.target {
+            TargetArg::Embedded => growth::run(&self.growth(), progress),
+            TargetArg::MariaDb => {
+                Ok(judged_with_holdfast(&self.engines, growth::on_servers(&self.growth(), progress)?))
             }
-            RigExperiment::Soak => bail!("soak runs on the embedded engine only; leave --target out"),
-            RigExperiment::Growth => {
+            TargetArg::Released(_) | TargetArg::Server(_) => {
                 bail!("growth kills its server; leave --target out, or give mariadb for a private one")
             }
         }
@@ -136,34 +152,13 @@ impl RigArgs {
         ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
         Ok(())
     }
-
-    fn embedded(&self, what: RigExperiment, progress: &mut Progress) -> Result<Document> {
-        match what {
-            RigExperiment::Overflow => overflow::run(&self.overflow(), progress),
-            RigExperiment::Purge => purge::run(&self.purge(), progress),
-            RigExperiment::Flush => flush::run(&self.flush(), progress),
-            RigExperiment::Freepages => freepages::run(&self.freepages(), progress),
-            RigExperiment::Sessions => sessions::run(&self.sessions(), progress),
-            RigExperiment::Iobound => {
-                progress.step("looking for fio");
-                iobound::run(&self.iobound(), progress)
-            }
-            RigExperiment::Soak => soak::run(&self.soak(), progress),
-            RigExperiment::Growth => growth::run(&self.growth(), progress),
-        }
-    }
 }
 
 const MIB: u64 = 1 << 20;
 
 impl RigArgs {
-    /// The first with --quick, the last with --full.
     fn sized<T>(&self, quick: T, default: T, full: T) -> T {
-        match (self.common.quick, self.common.full) {
-            (true, _) => quick,
-            (_, true) => full,
-            _ => default,
-        }
+        self.common.sized(quick, default, full)
     }
 
     fn seconds(&self, quick: f64, default: f64, full: f64) -> Duration {
@@ -251,7 +246,7 @@ impl RigArgs {
             contenders: turns::contenders(&self.engines),
             rounds: Rounds::up_to_twice(pairs),
             turn,
-            cores: Cores::new(!self.common.no_pin),
+            cores: self.common.cores(),
             seed: self.common.seed,
         }
     }

@@ -7,7 +7,6 @@ use holdfast_testkit::DiskModel;
 use super::common::{CommonArgs, DiskArg, TargetArg};
 use crate::document::Document;
 use crate::experiments::scan;
-use crate::pin::Cores;
 use crate::progress::Progress;
 
 /// `holdfast lab scan`.
@@ -53,7 +52,7 @@ impl ScanArgs {
             new_order_warehouses: 24.0,
             repetitions: if common.quick { 2 } else { 3 },
             real_disk: common.real_disk(),
-            cores: Cores::new(!common.no_pin),
+            cores: common.cores(),
             seed: common.seed,
         }
     }

@@ -12,7 +12,6 @@ use crate::document::Document;
 use crate::experiments::sideload;
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::sideload::servers::{self, foreign, runs};
-use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server;
 use crate::server::contender::{Contender, Engine};
@@ -60,11 +59,7 @@ fn zero_or_pace(text: &str) -> Result<f64, String> {
 impl SideloadArgs {
     fn options(&self) -> sideload::Options {
         let common = &self.common;
-        let (size, speed) = match (common.quick, common.full) {
-            (true, _) => (36.0, 5.0),
-            (_, true) => (1.0, 1.0),
-            _ => (20.0, 5.0),
-        };
+        let (size, speed) = common.sized((36.0, 5.0), (20.0, 5.0), (1.0, 1.0));
         let scale = Scale::new(self.scale.unwrap_or(size), self.speed.unwrap_or(speed), 1.0);
         let dump_rate = self.dump_rate.unwrap_or_else(|| scale.dump_rows_per_second());
         sideload::Options {
@@ -80,22 +75,15 @@ impl SideloadArgs {
             cold_minutes: 8.0,
             policy_alone: !common.quick,
             real_disk: common.real_disk(),
-            cores: Cores::new(!common.no_pin),
+            cores: common.cores(),
             seed: common.seed,
         }
     }
-}
 
-impl SideloadArgs {
     /// The divisor of sizes on servers that are started for the experiment. Sizes shrink less than
     /// on the engine alone, since small pools cause problems of their own there.
     fn server_size(&self) -> f64 {
-        let default = match (self.common.quick, self.common.full) {
-            (true, _) => 16.0,
-            (_, true) => 1.0,
-            _ => 4.0,
-        };
-        self.scale.unwrap_or(default)
+        self.scale.unwrap_or(self.common.sized(16.0, 4.0, 1.0))
     }
 
     /// On private servers.
@@ -130,7 +118,7 @@ impl SideloadArgs {
             distribution: self.rand_type.to_string(),
             ..server::load::Oltp::read_only(rows, server::data::SCHEMA, threads, common.seed)
         };
-        let (modelled, cores) = (common.disk == Some(DiskArg::Model), Cores::new(!common.no_pin));
+        let (modelled, cores) = (common.disk == Some(DiskArg::Model), common.cores());
         runs::Options { scale, size, contenders, oltp, times, modelled, cores }
     }
 
@@ -147,7 +135,7 @@ impl SideloadArgs {
                 anyhow::ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
                 let pool = Scale::new(self.server_size(), 1.0, 1.0).pool_bytes();
                 let make = |scale, size, contenders| self.on_server(scale, size, contenders);
-                server::released::sideload(*server, pool, &Cores::new(!common.no_pin), &make, progress)
+                server::released::sideload(*server, pool, &common.cores(), &make, progress)
             }
             TargetArg::Server(address) => {
                 anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
