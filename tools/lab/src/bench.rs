@@ -11,6 +11,7 @@ use anyhow::Result;
 use holdfast_io::Clock;
 use serde::Serialize;
 
+use crate::experiments::sideload::{BIG, HOT};
 use crate::measure::{human, per_second};
 use crate::progress::Progress;
 use crate::target::PoolState;
@@ -26,7 +27,7 @@ pub struct Sample {
     pub dump_rows_per_s: f64,
     /// Hot-table pages read from disk per second.
     pub hot_reads_per_s: f64,
-    /// MB resident, in the order of [`Bench::segments`].
+    /// MB resident, in the order of [`segments`].
     pub resident_mb: Vec<f64>,
 }
 
@@ -84,6 +85,12 @@ pub struct Segment {
     pub index: String,
 }
 
+/// The indexes that are charted.
+pub fn segments() -> Vec<Segment> {
+    let segment = |(table, index): (&str, &str)| Segment { table: table.to_owned(), index: index.to_owned() };
+    [(HOT, "PRIMARY"), (HOT, "k"), (BIG, "PRIMARY"), (BIG, "k")].map(segment).to_vec()
+}
+
 /// The samples and phases of a run.
 #[derive(Debug)]
 pub struct Recording {
@@ -128,8 +135,6 @@ impl Recording {
 /// A target with its workers, its samples and phases.
 pub struct Bench {
     pub workers: Workers,
-    hot_table: String,
-    segments: Vec<Segment>,
     interval: Duration,
     began: f64,
     recording: Recording,
@@ -139,26 +144,13 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Creates a bench, paused, for a target whose `hot_table` is watched. `segments` are the
-    /// indexes that are charted; `interval` is the time between samples.
-    pub fn new(
-        workers: Workers,
-        name: &str,
-        hot_table: &str,
-        segments: Vec<Segment>,
-        interval: Duration,
-    ) -> Result<Bench> {
+    /// Creates a bench, paused; `interval` is the time between samples.
+    pub fn new(workers: Workers, name: &str, interval: Duration) -> Result<Bench> {
         workers.pause();
         let pool = workers.target().pool()?;
         let t = workers.target().clock().now().as_secs_f64();
         let last = Mark { t, transactions: 0, dumped_rows: 0, pool };
-        let (recording, hot_table) = (Recording::new(name), hot_table.to_owned());
-        Ok(Bench { workers, hot_table, segments, interval, began: t, recording, last, drawn: false })
-    }
-
-    /// The charted slices of the pool.
-    pub fn segments(&self) -> &[Segment] {
-        &self.segments
+        Ok(Bench { workers, interval, began: t, recording: Recording::new(name), last, drawn: false })
     }
 
     /// Samples and phases so far.
@@ -222,19 +214,19 @@ impl Bench {
 
     fn sample(&mut self, mark: &Mark, progress: &mut Progress) {
         let window = mark.since(&self.last);
-        let reads = mark.reads_since(&self.last, &self.hot_table);
+        let reads = mark.reads_since(&self.last, HOT);
         let pages = |s: &Segment| mark.pool.index(&s.table, &s.index).map_or(0, |i| i.resident_pages);
         let sample = Sample {
             t: mark.t - self.began,
             tps: window.tps,
             dump_rows_per_s: window.dump_rows_per_s,
             hot_reads_per_s: per_second(reads, window.seconds),
-            resident_mb: self.segments.iter().map(|s| mark.pool.mb(pages(s))).collect(),
+            resident_mb: segments().iter().map(|s| mark.pool.mb(pages(s))).collect(),
         };
         if self.drawn {
             progress.picture.push(window.tps);
         }
-        let hot = mark.pool.mb(mark.pool.resident(&self.hot_table));
+        let hot = mark.pool.mb(mark.pool.resident(HOT));
         let hot = format!("{hot:.1} MB in the pool, {} reads/s of it", human(sample.hot_reads_per_s));
         self.recording.add(sample, &hot, progress);
         self.last = mark.clone();

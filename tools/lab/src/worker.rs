@@ -93,8 +93,6 @@ impl Gate {
 #[derive(Debug)]
 pub struct Work {
     pub transactions: AtomicU64,
-    /// Rows returned to OLTP.
-    pub rows: AtomicU64,
     /// Rows dumped.
     pub dumped_rows: AtomicU64,
     /// Dumps finished.
@@ -111,7 +109,6 @@ impl Work {
         let histogram = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3).expect("the bounds are in order");
         Work {
             transactions: AtomicU64::new(0),
-            rows: AtomicU64::new(0),
             dumped_rows: AtomicU64::new(0),
             dumps: AtomicU64::new(0),
             latency: Mutex::new(histogram),
@@ -325,10 +322,9 @@ fn oltp(place: &Place, load: OltpLoad, session: usize) -> Result<()> {
                 continue;
             }
         };
-        let event = client.event(connection.sql()).map_err(|f| anyhow!("OLTP: {f}"))?;
+        client.event(connection.sql()).map_err(|f| anyhow!("OLTP: {f}"))?;
         let latency = clock.now().saturating_sub(due);
         place.work.transactions.fetch_add(1, Ordering::Relaxed);
-        place.work.rows.fetch_add(event.rows, Ordering::Relaxed);
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
         place.work.latency.lock().saturating_record(micros.max(1));
     }

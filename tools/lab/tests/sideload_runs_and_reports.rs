@@ -36,7 +36,7 @@ fn options(scale: Scale) -> Options {
 
 #[test]
 fn sideload_runs_and_reports() {
-    let scale = Scale::new(40.0, 40.0, 1.0);
+    let scale = Scale::new(40.0, 40.0);
     let site = FakeSite { scale, slow: Arc::new(AtomicBool::new(false)) };
     let mut document = sideload::run_on(&site, &options(scale), &mut Progress::hidden()).unwrap();
     document.judge(Conditions::quiet_machine());

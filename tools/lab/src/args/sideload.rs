@@ -60,7 +60,7 @@ impl SideloadArgs {
     fn options(&self) -> sideload::Options {
         let common = &self.common;
         let (size, speed) = common.sized((36.0, 5.0), (20.0, 5.0), (1.0, 1.0));
-        let scale = Scale::new(self.scale.unwrap_or(size), self.speed.unwrap_or(speed), 1.0);
+        let scale = Scale::new(self.scale.unwrap_or(size), self.speed.unwrap_or(speed));
         let dump_rate = self.dump_rate.unwrap_or_else(|| scale.dump_rows_per_second());
         sideload::Options {
             scale,
@@ -91,7 +91,7 @@ impl SideloadArgs {
         let common = &self.common;
         let size = self.server_size();
         let speed = if common.full { 1.0 } else { 5.0 };
-        let scale = Scale::new(size, self.speed.unwrap_or(speed), 1.0);
+        let scale = Scale::new(size, self.speed.unwrap_or(speed));
         // MyRocks takes long to load, and has no buffer pool that a dump could wash out.
         let engines = match (self.engines.as_slice(), common.quick) {
             ([], true) => &[Engine::Innodb, Engine::Holdfast],
@@ -133,7 +133,7 @@ impl SideloadArgs {
             }
             TargetArg::Released(server) => {
                 anyhow::ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
-                let pool = Scale::new(self.server_size(), 1.0, 1.0).pool_bytes();
+                let pool = Scale::new(self.server_size(), 1.0).pool_bytes();
                 let make = |scale, size, contenders| self.on_server(scale, size, contenders);
                 server::released::sideload(*server, pool, &common.cores(), &make, progress)
             }

@@ -18,8 +18,3 @@ pub fn process() -> Duration {
 pub fn thread() -> Duration {
     of(ClockId::ThreadCPUTime)
 }
-
-/// Cores that this process may use.
-pub fn cores() -> usize {
-    crate::pin::cores_given()
-}

@@ -6,7 +6,6 @@ use std::time::Instant;
 use anyhow::Result;
 use holdfast::Database;
 use holdfast::metrics::{Counter, Gauge, Snapshot, WaitClass};
-use serde::Serialize;
 
 use super::control::SyncLoop;
 use super::load::{Load, Second, Turn};
@@ -15,14 +14,12 @@ use crate::measure::{human, per_second};
 use crate::progress::Progress;
 
 /// One second.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub struct Sample {
     /// Seconds since the sampler was created, pauses of the load included.
     pub t: f64,
     pub tps: f64,
-    /// Median and 99th percentile of transactions, in milliseconds.
-    pub p50_ms: Option<f64>,
-    /// See `p50_ms`.
+    /// 99th percentile of transactions, in milliseconds.
     pub p99_ms: Option<f64>,
     /// 99th percentile of each statement class, in milliseconds.
     pub class_p99_ms: Vec<Option<f64>>,
@@ -164,7 +161,6 @@ impl Sampler {
         let sample = Sample {
             t: self.now(),
             tps: per_second(second.transactions, second.seconds),
-            p50_ms: second.latencies.transaction_ms(50.0),
             p99_ms: second.latencies.transaction_ms(99.0),
             class_p99_ms: (0..load.classes().len()).map(|c| second.latencies.class_ms(c, 99.0)).collect(),
             free_pages: cache.free_frames,

@@ -98,21 +98,19 @@ pub struct Settings {
     pub pool_bytes: u64,
     /// The log between checkpoints; `None`: the default.
     pub log_bytes: Option<u64>,
-    /// What a commit waits for.
-    pub commit: FlushAtCommit,
 }
 
 impl Settings {
     /// A pool of this size, everything else default.
     pub fn pool(pool_bytes: u64) -> Settings {
-        Settings { pool_bytes, log_bytes: None, commit: FlushAtCommit::Sync }
+        Settings { pool_bytes, log_bytes: None }
     }
 
     /// A database with these settings.
     pub fn builder(&self) -> Builder {
         let builder = Database::builder()
             .cache_size_bytes(self.pool_bytes)
-            .flush_log_at_commit(self.commit)
+            .flush_log_at_commit(FlushAtCommit::Sync)
             .snapshot_isolation(false)
             .warm_up(false);
         match self.log_bytes {

@@ -47,7 +47,6 @@ pub const STATS: [&str; 10] = [
 pub struct Probe {
     conn: Conn,
     contender: Contender,
-    schema: String,
     page_bytes: f64,
     /// True if the server counts reads by file.
     file_summary: bool,
@@ -63,7 +62,7 @@ impl Probe {
         let page_bytes = if_told(conn.query_first::<f64, _>(page_size))?.flatten().unwrap_or(16384.0);
         let file_summary = if_told(conn.query_first::<bool, _>("SELECT @@performance_schema"))?;
         let file_summary = file_summary.flatten().unwrap_or(false);
-        Ok(Probe { conn, contender, schema: SCHEMA.to_owned(), page_bytes, file_summary })
+        Ok(Probe { conn, contender, page_bytes, file_summary })
     }
 
     /// The connection itself.
@@ -91,21 +90,20 @@ impl Probe {
 
     /// Reads of a table from disk; `None` if the server does not report them.
     pub fn reads_of(&mut self, table: &str) -> Result<Option<u64>> {
-        let schema = &self.schema;
         let sql = match self.contender.kind() {
             Engine::Holdfast => format!(
                 "SELECT CAST(SUM(i.PAGE_MISSES) AS UNSIGNED) FROM information_schema.HOLDFAST_SYS_INDEXES i \
                  JOIN information_schema.HOLDFAST_SYS_TABLES t ON t.TABLE_ID = i.TABLE_ID \
-                 WHERE t.NAME = '{schema}/{table}'"
+                 WHERE t.NAME = '{SCHEMA}/{table}'"
             ),
             Engine::Innodb if !self.file_summary => return Ok(None),
             Engine::Innodb => format!(
                 "SELECT CAST(SUM(COUNT_READ) AS UNSIGNED) FROM performance_schema.file_summary_by_instance \
-                 WHERE FILE_NAME LIKE '%/{schema}/{table}.ibd'"
+                 WHERE FILE_NAME LIKE '%/{SCHEMA}/{table}.ibd'"
             ),
             Engine::Myrocks => format!(
                 "SELECT CAST(SUM(VALUE) AS UNSIGNED) FROM information_schema.ROCKSDB_PERF_CONTEXT \
-                 WHERE TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{table}' AND STAT_TYPE = 'BLOCK_READ_COUNT'"
+                 WHERE TABLE_SCHEMA = '{SCHEMA}' AND TABLE_NAME = '{table}' AND STAT_TYPE = 'BLOCK_READ_COUNT'"
             ),
         };
         let reads = if_told(self.conn.query_first::<Option<u64>, _>(sql));
@@ -141,16 +139,15 @@ impl Probe {
 
     /// The content of the cache, by table and index; empty if the server does not report it.
     pub fn resident(&mut self) -> Result<Vec<Resident>> {
-        let schema = &self.schema;
         let sql = match self.contender.kind() {
             Engine::Holdfast => format!(
                 "SELECT SUBSTRING_INDEX(t.NAME, '/', -1), i.NAME, i.RESIDENT_PAGES \
                  FROM information_schema.HOLDFAST_SYS_INDEXES i JOIN information_schema.HOLDFAST_SYS_TABLES t \
-                 ON t.TABLE_ID = i.TABLE_ID WHERE t.NAME LIKE '{schema}/%'"
+                 ON t.TABLE_ID = i.TABLE_ID WHERE t.NAME LIKE '{SCHEMA}/%'"
             ),
             Engine::Innodb => format!(
                 "SELECT REPLACE(SUBSTRING_INDEX(TABLE_NAME, '.', -1), '`', ''), INDEX_NAME, COUNT(*) \
-                 FROM information_schema.INNODB_BUFFER_PAGE WHERE TABLE_NAME LIKE '`{schema}`.%' GROUP BY 1, 2"
+                 FROM information_schema.INNODB_BUFFER_PAGE WHERE TABLE_NAME LIKE '`{SCHEMA}`.%' GROUP BY 1, 2"
             ),
             Engine::Myrocks => return Ok(Vec::new()),
         };

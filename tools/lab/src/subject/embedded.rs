@@ -12,12 +12,13 @@ use holdfast_workload::dbstress::{self, Table};
 use super::meters::{self, Meter, Values};
 use super::{Second, Series, Subject, Turn};
 use crate::figures::Chart;
+use crate::pin;
 use crate::progress::Progress;
+use crate::rig::control;
 use crate::rig::load::Load;
 use crate::rig::sampler::{Sample, Sampler};
 use crate::rig::sessions::{DBSTRESS_CLASSES, dbstress as sessions};
 use crate::rig::site::{Settings, Site};
-use crate::rig::{control, cpu};
 use crate::server::turns::workload::Workload;
 
 /// An open database under dbSTRESS, or the control of one.
@@ -86,7 +87,7 @@ impl Embedded {
         let alone = Sessions { options: dbstress::Options { sessions: 1, ..work.options }, ..*work };
         let alone = self.load(&alone).in_groups_of(1);
         // With as many cores at work as in the turns.
-        let price = || control::price(&alone, cpu::cores().min(sessions) - 1, pricing);
+        let price = || control::price(&alone, pin::cores_given().min(sessions) - 1, pricing);
         let known = self.priced.filter(|(options, _)| *options == work.options);
         let before = known.map_or_else(price, |(_, us)| Ok(us))?;
         let turn = control::burners(before, sessions).in_groups_of(self.group).run(duration, &mut |_| Ok(()))?;

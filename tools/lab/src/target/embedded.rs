@@ -58,7 +58,6 @@ impl Embedded {
             Policy::Midpoint { pct, time_ms } => {
                 (ReplacementPolicy::MidpointLru { old_blocks_pct: pct, old_blocks_time_ms: time_ms }, true)
             }
-            Policy::Lru => (ReplacementPolicy::Lru, true),
         };
         let db = Database::builder()
             .disk(Arc::new(disk.clone()))

@@ -47,8 +47,6 @@ pub enum Policy {
         /// `old_blocks_time`, in milliseconds.
         time_ms: u32,
     },
-    /// Plain LRU.
-    Lru,
 }
 
 impl fmt::Display for Policy {
@@ -58,7 +56,6 @@ impl fmt::Display for Policy {
             Policy::Holdfast { hint: Hint::Undeclared } => f.write_str("holdfast (scan undeclared)"),
             Policy::Holdfast { hint: Hint::Off } => f.write_str("holdfast (policy alone)"),
             Policy::Midpoint { pct, time_ms } => write!(f, "midpoint_lru (pct {pct}, time {time_ms} ms)"),
-            Policy::Lru => f.write_str("lru"),
         }
     }
 }

@@ -93,8 +93,7 @@ impl ServerSite {
 
     fn server(&self, policy: Policy) -> Option<&(Contender, Arc<Mutex<OwnServer<'static>>>)> {
         let is_ours = matches!(policy, Policy::Holdfast { .. });
-        let has = |contender: Contender| policy != Policy::Lru && is_ours == (contender == Contender::Holdfast);
-        self.servers.iter().find(|(contender, _)| has(*contender))
+        self.servers.iter().find(|(contender, _)| is_ours == (*contender == Contender::Holdfast))
     }
 }
 

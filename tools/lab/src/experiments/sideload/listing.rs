@@ -1,8 +1,9 @@
 //! What the experiment prints.
 
 use super::options::Start;
-use super::outcome::{FREE, mb_of, segments};
+use super::outcome::{FREE, mb_of};
 use super::scenario::{Ceiling, PolicyOutcome};
+use crate::bench::segments;
 use crate::figures::{Shown, cells};
 use crate::measure::{human, median, or_dash};
 use crate::text::table;

@@ -33,6 +33,7 @@ pub use options::{BIG, HOT, Options, Start};
 use scenario::{Ceiling, PolicyOutcome};
 pub(crate) use shares::Shares;
 
+use crate::bench::segments;
 use crate::document::{Document, Run, merged, metrics};
 use crate::machine::Machine;
 use crate::picture::Picture;
@@ -142,7 +143,7 @@ fn ceiling_run(site: &dyn Site, ceiling: &Ceiling) -> Run {
             "tps_alone": ceiling.tps_alone,
             "hot_pages": ceiling.hot_pages,
             "big_pages": ceiling.big_pages,
-            "segments": ceiling.bench.segments(),
+            "segments": segments(),
             "samples": samples,
             "phases": phases,
         })),

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::options::{BIG, HOT, Start};
-use crate::bench::{Phase, Sample, Segment};
+use super::options::Start;
+use crate::bench::{Phase, Sample, segments};
 use crate::claims::Evidence;
 use crate::document::{Run, merged, metrics};
 use crate::measure::{Figure, human};
@@ -79,12 +79,6 @@ pub struct Outcome {
 /// Ratios turn by turn.
 pub fn ratios(of: &[f64], to: &[f64]) -> Vec<f64> {
     of.iter().zip(to).filter(|(_, to)| **to > 0.0).map(|(of, to)| of / to).collect()
-}
-
-/// The indexes that are charted.
-pub fn segments() -> Vec<Segment> {
-    let segment = |(table, index): (&str, &str)| Segment { table: table.to_owned(), index: index.to_owned() };
-    [(HOT, "PRIMARY"), (HOT, "k"), (BIG, "PRIMARY"), (BIG, "k")].map(segment).to_vec()
 }
 
 /// The part of `index` of `table` in the cache, in 10^6 bytes; of all indexes if none is named.

@@ -59,19 +59,16 @@ pub struct Scale {
     size: f64,
     /// Multiplies speeds.
     speed: f64,
-    /// The length of the phases, as a multiple of the least.
-    patience: f64,
 }
 
 impl Scale {
-    /// Sizes divided by `size`, speeds multiplied by `speed`. Phases last `patience` times as long
-    /// as they must.
+    /// Sizes divided by `size`, speeds multiplied by `speed`.
     ///
     /// # Panics
     /// If one of them is not above 0.
-    pub fn new(size: f64, speed: f64, patience: f64) -> Scale {
-        assert!(size > 0.0 && speed > 0.0 && patience > 0.0, "a scale is above 0");
-        Scale { size, speed, patience }
+    pub fn new(size: f64, speed: f64) -> Scale {
+        assert!(size > 0.0 && speed > 0.0, "a scale is above 0");
+        Scale { size, speed }
     }
 
     /// The divisor of times.
@@ -135,7 +132,7 @@ impl Scale {
 
     /// `n` minutes of the experiment.
     pub fn minutes(&self, n: f64) -> Duration {
-        Duration::from_secs_f64(60.0 / self.time() * n * self.patience)
+        Duration::from_secs_f64(60.0 / self.time() * n)
     }
 
     /// Time between two samples: a tenth of a minute, at most a second.
@@ -186,9 +183,9 @@ mod tests {
 
     #[test]
     fn the_factors_cancel_out_of_every_ratio() {
-        let full = ratios(&Scale::new(1.0, 1.0, 1.0));
+        let full = ratios(&Scale::new(1.0, 1.0));
         for (size, speed) in [(2.0, 1.0), (36.0, 5.0), (25.0, 5.0), (10.0, 10.0)] {
-            for (at_full, scaled) in full.iter().zip(ratios(&Scale::new(size, speed, 1.0))) {
+            for (at_full, scaled) in full.iter().zip(ratios(&Scale::new(size, speed))) {
                 assert!((scaled / at_full - 1.0).abs() < 0.09, "{size}, {speed}: {at_full} became {scaled}");
             }
         }
@@ -198,7 +195,7 @@ mod tests {
     fn the_published_ratios_are_those_of_the_header() {
         let published = [2.4, 16.0, 6.4, 0.18, 7.1, 0.36];
         let pool_to_hot = |ratio: f64| ratio / 196.0;
-        for (n, (is, said)) in ratios(&Scale::new(1.0, 1.0, 1.0)).into_iter().zip(published).enumerate() {
+        for (n, (is, said)) in ratios(&Scale::new(1.0, 1.0)).into_iter().zip(published).enumerate() {
             let is = if n == 0 { pool_to_hot(is) } else { is };
             assert!((is / said - 1.0).abs() < 0.05, "{said} is {is}");
         }
@@ -206,7 +203,7 @@ mod tests {
 
     #[test]
     fn full_scale_is_the_published_machine() {
-        let full = Scale::new(1.0, 1.0, 1.0);
+        let full = Scale::new(1.0, 1.0);
         assert_eq!((full.hot_rows(), full.big_rows(), full.pool_bytes()), (1_100_000, 17_600_000, 512 << 20));
         assert_eq!((full.disk().seek, full.disk().bytes_per_second), (Duration::from_millis(8), 100_000_000));
         assert_eq!((full.old_blocks_time_ms(), full.rate()), (1000, 300.0));

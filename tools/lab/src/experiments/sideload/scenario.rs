@@ -19,7 +19,7 @@ use holdfast_workload::sysbench::Mix;
 use holdfast_workload::{Scan, TableNo};
 
 use super::options::{BIG, HOT, Options, Start};
-use super::outcome::{FREE, Outcome, Resident, Warmth, segments};
+use super::outcome::{FREE, Outcome, Resident, Warmth};
 use super::scale::Scale;
 use super::shares::{Shares, TURNOVERS};
 use crate::bench::{Bench, Mark, Window};
@@ -103,7 +103,7 @@ impl Stage<'_> {
     fn bench(&self, name: &str, spec: &TargetSpec, interval: Duration) -> Result<Bench> {
         let target = self.site.open(spec)?;
         let workers = Workers::new(target, self.options.cores.clone());
-        Bench::new(workers, name, HOT, segments(), interval)
+        Bench::new(workers, name, interval)
     }
 
     /// Opens the ceiling, fills its pool from a fast disk, and measures it without the dump.

@@ -48,7 +48,7 @@ pub fn run(
             pool >> 20
         ),
     };
-    let options = make(Scale::new(size, 1.0, 1.0), size, vec![contender]);
+    let options = make(Scale::new(size, 1.0), size, vec![contender]);
     apt::fetch(&cache).context("sysbench and mariadb-dump are fetched by apt")?;
     apt::fetch_sysbench(&cache)?;
     let on_server = named.begin()?;

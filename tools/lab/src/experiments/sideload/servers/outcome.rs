@@ -3,10 +3,10 @@
 use serde_json::json;
 
 use super::diagnosis;
-use crate::bench::Segment;
+use crate::bench::{Segment, segments};
 use crate::claims::{Claim, Evidence};
 use crate::document::Run;
-use crate::experiments::sideload::outcome::{Outcome, segments};
+use crate::experiments::sideload::outcome::Outcome;
 use crate::experiments::sideload::{HOT, Shares, Start};
 use crate::figures::{Shown, cells};
 use crate::measure::{human, median, or_dash};
