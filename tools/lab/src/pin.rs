@@ -32,8 +32,8 @@ pub fn cores_given() -> usize {
     given().parallelism
 }
 
-/// Cores for the parts of an experiment.
-#[derive(Clone, Debug)]
+/// Cores for the parts of an experiment; by default nothing is pinned.
+#[derive(Clone, Debug, Default)]
 pub struct Cores {
     allowed: Vec<usize>,
 }

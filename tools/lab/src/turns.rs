@@ -4,8 +4,8 @@
 
 use anyhow::Result;
 
-/// How many rounds are run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How many rounds are run; by default one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rounds {
     /// So many in any case.
     pub least: usize,

@@ -269,10 +269,7 @@ fn stalls_grid(cell: &Cell, sides: &[impl Subject]) -> Grid {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::rig::load::Latencies;
     use crate::subject::Second;
 
     fn turn(tps: &[f64]) -> Turn {
@@ -281,16 +278,7 @@ mod tests {
             values[Meter::Commits as usize] = Some(tps);
             Second { t: n as f64 + 1.0, values }
         };
-        Turn {
-            seconds: tps.len() as f64,
-            transactions: tps.iter().sum(),
-            cpu_seconds: None,
-            values: [None; Meter::ALL.len()],
-            latencies: Latencies::new(0),
-            p95_ms: Vec::new(),
-            waits_us: Vec::new(),
-            each: tps.iter().enumerate().map(second).collect(),
-        }
+        Turn { each: tps.iter().enumerate().map(second).collect(), ..Turn::default() }
     }
 
     #[test]
@@ -302,15 +290,9 @@ mod tests {
 
     #[test]
     fn the_pool_is_a_third_of_the_data() {
-        let plan = Plan {
-            contenders: Vec::new(),
-            rounds: crate::turns::Rounds { least: 1, most: 1 },
-            turn: Duration::from_secs(1),
-            cores: crate::pin::Cores::new(false),
-            seed: 1,
-        };
+        let (plan, dir) = (Plan::default(), PathBuf::new());
         let options =
-            |objects| Options { plan: plan.clone(), objects, sessions: 1, log_bytes: 8 << 20, dir: PathBuf::new() };
+            |objects| Options { plan: plan.clone(), objects, sessions: 1, log_bytes: 8 << 20, dir: dir.clone() };
         assert_eq!(options(30_000).pool_bytes(), 40_000_000);
         assert_eq!(options(10).pool_bytes(), SMALLEST);
     }

@@ -76,6 +76,13 @@ impl Latencies {
     }
 }
 
+impl Default for Latencies {
+    /// Without statements.
+    fn default() -> Latencies {
+        Latencies::new(0)
+    }
+}
+
 fn percentile_ms(histogram: &Histogram<u64>, percentile: f64) -> Option<f64> {
     (!histogram.is_empty()).then(|| histogram.value_at_percentile(percentile) as f64 / 1e6)
 }

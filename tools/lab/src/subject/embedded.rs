@@ -101,7 +101,7 @@ impl Embedded {
         let mut values = [None; Meter::ALL.len()];
         values[Meter::Commits as usize] = Some(transactions / seconds);
         let (cpu_seconds, each) = (Some(turn.cpu_seconds), vec![Second { t: self.series.ran + seconds, values }]);
-        Ok(Turn { seconds, transactions, cpu_seconds, values, latencies, p95_ms: vec![], waits_us: vec![], each })
+        Ok(Turn { seconds, transactions, cpu_seconds, values, latencies, each, ..Turn::default() })
     }
 
     fn engine_turn(
@@ -126,9 +126,9 @@ impl Embedded {
             cpu_seconds: Some(turn.cpu_seconds),
             values,
             latencies: turn.latencies,
-            p95_ms: Vec::new(),
             waits_us: WaitClass::ALL.iter().map(waited).collect(),
             each,
+            ..Turn::default()
         })
     }
 

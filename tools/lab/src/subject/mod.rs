@@ -31,7 +31,7 @@ pub struct Second {
 }
 
 /// The measurements of a turn.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Turn {
     /// How long it was.
     pub seconds: f64,

@@ -7,7 +7,6 @@ use std::time::Duration;
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
 use holdfast_lab::experiments::{flush, freepages, growth, iobound, overflow, purge, sessions, soak};
-use holdfast_lab::pin::Cores;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::rig::fio::Fio;
 use holdfast_lab::server::turns::Plan;
@@ -22,13 +21,7 @@ const TURN: Duration = Duration::from_millis(150);
 pub fn documents(dir: &Path) -> Vec<Document> {
     let dir = dir.to_owned();
     let mut progress = Progress::hidden();
-    let plan = Plan {
-        contenders: Vec::new(),
-        rounds: Rounds { least: 3, most: 3 },
-        turn: TURN,
-        cores: Cores::new(false),
-        seed: SEED,
-    };
+    let plan = Plan { rounds: Rounds { least: 3, most: 3 }, turn: TURN, seed: SEED, ..Plan::default() };
     let overflow = overflow::Options {
         plan: Plan { rounds: Rounds::up_to_twice(3), turn: 4 * TURN, ..plan.clone() },
         rows: 40_000,

@@ -168,25 +168,14 @@ fn settings(options: &Options, own: Value) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
-    use crate::pin::Cores;
     use crate::server::turns::Plan;
-    use crate::turns::Rounds;
 
     #[test]
     fn a_disk_without_room_is_refused_before_anything_is_written() {
         let dir = tempfile::tempdir().unwrap();
-        let plan = Plan {
-            contenders: Vec::new(),
-            rounds: Rounds::up_to_twice(1),
-            turn: Duration::ZERO,
-            cores: Cores::new(false),
-            seed: 1,
-        };
         let options = Options {
-            plan,
+            plan: Plan::default(),
             mib: vec![1, 1 << 40],
             pool_bytes: 8 << 20,
             log_bytes: 4 << 20,

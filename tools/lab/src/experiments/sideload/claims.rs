@@ -115,11 +115,9 @@ mod tests {
         let of = Outcome {
             subject: policy.to_string(),
             start,
-            rate: None,
             tps_alone: Some(1000.0),
             tps_beside: vec![tps; 3],
             ceiling_tps: vec![1000.0; 3],
-            dump_s_alone: None,
             dump_s_beside: vec![100.0; 3],
             ceiling_dump_s: vec![97.0; 3],
             p95_ms: Some(1.0),
@@ -127,10 +125,7 @@ mod tests {
             turnovers: 25.0,
             warmth: Some(Warmth { reads: Some(100), seconds: 1.0, reached: true, whole: true }),
             young: Some((95, 0)),
-            resident: Default::default(),
-            pool_mb: 1.0,
-            samples: Vec::new(),
-            phases: Vec::new(),
+            ..Outcome::default()
         };
         PolicyOutcome { policy, speed: Speed::Full, tps_in_cold: vec![tps; 3], dumped_pages: 100.0, of }
     }

@@ -74,9 +74,10 @@ impl Options {
 }
 
 /// The load that starts first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Start {
     /// OLTP runs, then the dump starts.
+    #[default]
     Warm,
     /// The dump runs, then OLTP starts.
     Cold,

@@ -35,7 +35,7 @@ pub struct Warmth {
 }
 
 /// The results of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The policy or the engine.
     pub subject: String,

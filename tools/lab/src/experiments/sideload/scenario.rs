@@ -405,21 +405,18 @@ impl Running<'_, '_> {
             subject: self.policy.to_string(),
             start,
             rate: if let Speed::Rate(rate) = self.speed { Some(rate) } else { None },
-            tps_alone: None,
             tps_beside: tps(&beside.own),
             ceiling_tps: tps(&beside.ceiling),
-            dump_s_alone: None,
             dump_s_beside: dump(&beside.own),
             ceiling_dump_s: dump(&beside.ceiling),
-            p95_ms: None,
             hot_reads: Some(to.reads_since(from, HOT)),
             turnovers: self.turnovers(from, to),
-            warmth: None,
             young: Some((to_pool.made_young - from_pool.made_young, to_pool.not_young - from_pool.not_young)),
             pool_mb: pools[1].mb(pools[1].pool_pages),
             resident: pools.map(|pool| resident(&pool)),
             samples: samples.to_vec(),
             phases: phases.to_vec(),
+            ..Outcome::default()
         };
         let dumped_pages = self.dumped_pages(young_from, young_to);
         let mut outcome =

@@ -206,19 +206,9 @@ pub fn grid(title: &str, words: &[&str], sides: &[impl Subject], columns: &[Colu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rig::load::Latencies;
 
     fn turn(transactions: f64) -> Turn {
-        Turn {
-            seconds: 1.0,
-            transactions,
-            cpu_seconds: None,
-            values: [None; Meter::ALL.len()],
-            latencies: Latencies::new(0),
-            p95_ms: Vec::new(),
-            waits_us: Vec::new(),
-            each: Vec::new(),
-        }
+        Turn { seconds: 1.0, transactions, ..Turn::default() }
     }
 
     #[test]

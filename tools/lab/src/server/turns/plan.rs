@@ -7,7 +7,7 @@ use crate::server::contender::Contender;
 use crate::turns::Rounds;
 
 /// The common parameters of the experiments in turns.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The engines; the first is compared with the others.
     pub contenders: Vec<Contender>,

@@ -332,8 +332,8 @@ impl Subject for Side<'_> {
             values: meters::between(&first, &last, seconds),
             latencies: client.take_latencies(),
             p95_ms: client.take_p95(),
-            waits_us: Vec::new(),
             each,
+            ..Turn::default()
         };
         drop(client);
         self.series.add(phase, &turn);

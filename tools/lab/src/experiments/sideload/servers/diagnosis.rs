@@ -36,29 +36,17 @@ pub(super) fn of(contender: Contender, outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::sideload::outcome::{Resident, Warmth};
+    use crate::experiments::sideload::outcome::Resident;
 
     fn outcome(contender: Contender, start: Start, hot_reads: Option<u64>) -> (Contender, Outcome) {
         let resident = vec![Resident { table: HOT.to_owned(), index: "PRIMARY".to_owned(), pages: 275, mb: 4.5 }];
         let of = Outcome {
             subject: contender.to_string(),
             start,
-            rate: None,
-            tps_alone: None,
-            tps_beside: Vec::new(),
-            ceiling_tps: Vec::new(),
-            dump_s_alone: Some(1.0),
-            dump_s_beside: Vec::new(),
-            ceiling_dump_s: Vec::new(),
-            p95_ms: None,
             hot_reads,
-            turnovers: 30.0,
-            warmth: Some(Warmth { seconds: 1.0, reads: None, reached: false, whole: false }),
             young: Some((17, 0)),
             resident: [Vec::new(), resident, Vec::new()],
-            pool_mb: 16.0,
-            samples: Vec::new(),
-            phases: Vec::new(),
+            ..Outcome::default()
         };
         (contender, of)
     }
