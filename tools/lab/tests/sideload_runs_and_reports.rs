@@ -1,13 +1,8 @@
-//! The whole `sideload` experiment on a target without an engine: every run is made, the document
-//! is complete, and the report shows every chart.
+//! The whole `sideload` experiment at a size whose figures mean nothing: every run is made, the
+//! document is complete, and the report shows every chart.
 
-mod common;
-
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use common::FakeSite;
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::experiments::sideload::{self, Options, scale::Scale};
 use holdfast_lab::pin::Cores;
@@ -24,7 +19,7 @@ fn options(scale: Scale) -> Options {
         dump_rows_per_second: Some(scale.dump_rows_per_second()),
         turns: 3,
         enough: Duration::ZERO,
-        turn_minutes: 0.5,
+        turn_minutes: 1.5,
         rate_minutes: 2.0,
         cold_minutes: 6.0,
         policy_alone: false,
@@ -36,15 +31,14 @@ fn options(scale: Scale) -> Options {
 
 #[test]
 fn sideload_runs_and_reports() {
-    let scale = Scale::new(40.0, 40.0);
-    let site = FakeSite { scale, slow: Arc::new(AtomicBool::new(false)) };
-    let mut document = sideload::run_on(&site, &options(scale), &mut Progress::hidden()).unwrap();
+    let scale = Scale::new(100.0, 16.0);
+    let mut document = sideload::run(&options(scale), &mut Progress::hidden()).unwrap();
     document.judge(Conditions::quiet_machine());
 
     assert_eq!(document.runs.len(), 1 + 3 * 4 + 2, "the ceiling; three policies four ways; one without the hint twice");
     let json = serde_json::to_value(&document).unwrap();
     for run in json["runs"].as_array().unwrap() {
-        assert_eq!(run["target"], "fake");
+        assert_eq!(run["target"], "embedded");
         let metrics = &run["metrics"];
         assert!(!metrics["samples"].as_array().unwrap().is_empty(), "{run:#}");
         assert!(!metrics["phases"].as_array().unwrap().is_empty());
@@ -58,7 +52,7 @@ fn sideload_runs_and_reports() {
     }
     assert_eq!(document.verdicts.len(), 19);
     let text = &document.text;
-    assert!(text.contains("40 times smaller") && text.contains("Content of the pool"), "{text}");
+    assert!(text.contains("100 times smaller") && text.contains("Content of the pool"), "{text}");
 
     let html = report::page(&document);
     if let Some(path) = std::env::var_os("HOLDFAST_LAB_REPORT") {
