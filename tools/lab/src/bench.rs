@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::experiments::sideload::{BIG, HOT};
 use crate::measure::{human, per_second};
 use crate::progress::Progress;
-use crate::target::PoolState;
+use crate::target::{PoolState, Target};
 use crate::worker::Workers;
 
 /// One moment of a run. Rates are over the time since the sample before.

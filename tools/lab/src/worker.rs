@@ -20,14 +20,14 @@ use anyhow::{Context, Result, anyhow};
 use hdrhistogram::Histogram;
 use holdfast_io::Clock;
 use holdfast_workload::dist::{Distribution, Kind};
-use holdfast_workload::dump::Formatter;
+use holdfast_workload::dump::{self, Formatter};
 use holdfast_workload::rate::{Next, Schedule};
 use holdfast_workload::sysbench::{self, Client, Mix};
 use holdfast_workload::{Scan, TableNo};
 use parking_lot::{Condvar, Mutex};
 
 use crate::pin::{Cores, Role};
-use crate::target::Target;
+use crate::target::embedded::Embedded;
 
 /// The gate where workers wait while their target is paused.
 #[derive(Debug, Default)]
@@ -165,7 +165,7 @@ struct Worker {
 
 /// The workers of one target.
 pub struct Workers {
-    target: Arc<dyn Target>,
+    target: Arc<Embedded>,
     cores: Cores,
     gate: Arc<Gate>,
     work: Arc<Work>,
@@ -175,7 +175,7 @@ pub struct Workers {
 
 /// The parts of a worker thread.
 struct Place {
-    target: Arc<dyn Target>,
+    target: Arc<Embedded>,
     gate: Arc<Gate>,
     work: Arc<Work>,
     stop: Arc<AtomicBool>,
@@ -189,13 +189,13 @@ impl Drop for Place {
 
 impl Workers {
     /// No workers yet.
-    pub fn new(target: Arc<dyn Target>, cores: Cores) -> Workers {
+    pub fn new(target: Embedded, cores: Cores) -> Workers {
         let (gate, work) = (Arc::new(Gate::default()), Arc::new(Work::new()));
-        Workers { target, cores, gate, work, oltp: Vec::new(), dump: Vec::new() }
+        Workers { target: Arc::new(target), cores, gate, work, oltp: Vec::new(), dump: Vec::new() }
     }
 
     /// The target.
-    pub fn target(&self) -> &Arc<dyn Target> {
+    pub fn target(&self) -> &Arc<Embedded> {
         &self.target
     }
 
@@ -302,7 +302,7 @@ const NAP: Duration = Duration::from_millis(2);
 
 fn oltp(place: &Place, load: OltpLoad, session: usize) -> Result<()> {
     let clock = place.target.clock();
-    let mut connection = place.target.connect()?;
+    let mut sql = place.target.sql();
     let distribution = Distribution::new(load.distribution, u64::from(load.rows));
     let mut client = Client::new(load.mix, load.rows, distribution, load.seed, session as u64);
     let mut schedule = match load.speed {
@@ -322,7 +322,7 @@ fn oltp(place: &Place, load: OltpLoad, session: usize) -> Result<()> {
                 continue;
             }
         };
-        client.event(connection.sql()).map_err(|f| anyhow!("OLTP: {f}"))?;
+        client.event(&mut sql).map_err(|f| anyhow!("OLTP: {f}"))?;
         let latency = clock.now().saturating_sub(due);
         place.work.transactions.fetch_add(1, Ordering::Relaxed);
         let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
@@ -338,13 +338,13 @@ const DUMP_BURST: Duration = Duration::from_millis(5);
 
 fn dump(place: &Place, load: &DumpLoad) -> Result<()> {
     let clock = place.target.clock();
-    let mut connection = place.target.connect()?;
+    let mut rows = place.target.rows();
     let mut next = clock.now();
     let pause = load.rows_per_second.map(|rate| Duration::from_secs_f64(DUMP_STRIDE as f64 / rate));
     while place.gate.pass(&place.stop) {
         let mut formatter = Formatter::new(&load.name, sysbench::schema());
         let mut counted = 0;
-        let written = connection.dump(load.table, &mut formatter, load.scan, &mut |written| {
+        let written = dump::dump(&mut rows, load.table, &mut formatter, load.scan, &mut |written| {
             if !written.rows.is_multiple_of(DUMP_STRIDE) {
                 return true;
             }

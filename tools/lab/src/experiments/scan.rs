@@ -21,7 +21,6 @@ pub(crate) mod servers;
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
@@ -37,7 +36,8 @@ use crate::measure::{Figure, human, or_dash, per_second};
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
 use crate::target::{
-    Content, EmbeddedSite, Hint, Policy, PoolState, Query, Site, TableSpec, Target, TargetSpec, described, disk,
+    Content, EMBEDDED, EmbeddedSite, Hint, Policy, PoolState, Query, Site, TableSpec, Target, TargetSpec, described,
+    disk,
 };
 use crate::text::table;
 use crate::turns::{self, Rounds};
@@ -218,7 +218,7 @@ fn suffix(site: &dyn Site) -> String {
 }
 
 fn is_embedded(site: &dyn Site) -> bool {
-    site.target_name() == "embedded"
+    site.target_name() == EMBEDDED
 }
 
 fn sequence(site: &dyn Site, case: Case, options: &Options, progress: &mut Progress) -> Result<Sequence> {
@@ -227,7 +227,7 @@ fn sequence(site: &dyn Site, case: Case, options: &Options, progress: &mut Progr
     let (small, big) = (Query::SumNewOrder(TableNo(0)), Query::SumStock(TableNo(1)));
     let mut ask = |list: &[(&'static str, Query)]| -> Result<Vec<Step>> {
         let one = |(name, query): &(&'static str, Query)| {
-            let step = step(&target, name, *query, &options.cores)?;
+            let step = step(&*target, name, *query, &options.cores)?;
             progress.show(&format!("{name}: {} s", human(step.seconds)));
             Ok(step)
         };
@@ -249,7 +249,7 @@ fn sequence(site: &dyn Site, case: Case, options: &Options, progress: &mut Progr
 }
 
 /// Runs one query on a thread of its own, as a client would.
-fn step(target: &Arc<dyn Target>, name: &'static str, query: Query, cores: &Cores) -> Result<Step> {
+fn step(target: &(dyn Target + Sync), name: &'static str, query: Query, cores: &Cores) -> Result<Step> {
     let before = target.pool()?;
     let began = Instant::now();
     let asked = std::thread::scope(|scope| {

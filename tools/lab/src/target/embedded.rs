@@ -3,18 +3,17 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use holdfast::{
     Clock, Cursor, Database, Error, IndexDefinition, ReadOptions, ReadTable, ReadTransaction, ReplacementPolicy,
     TableDefinition, WaitMode, WriteTransaction,
 };
 use holdfast_testkit::ModelDisk;
 use holdfast_workload::dbt2;
-use holdfast_workload::dump::{Formatter, Written, dump};
-use holdfast_workload::sysbench::{RowSql, Sql};
+use holdfast_workload::sysbench::RowSql;
 use holdfast_workload::{Failure, RowSink, Rows, Scan, TableNo};
 
-use super::{Connection, Hint, IndexState, Policy, PoolState, Query, Target, TargetSpec};
+use super::{Hint, IndexState, Policy, PoolState, Query, Target, TargetSpec};
 use crate::clock::PausableClock;
 
 /// The tables of the workloads: byte strings, encoded by the workload.
@@ -73,10 +72,31 @@ impl Embedded {
     }
 }
 
+impl Embedded {
+    /// A connection.
+    pub(crate) fn rows(&self) -> EmbeddedRows<'_> {
+        EmbeddedRows::new(&self.db, &self.tables)
+    }
+
+    /// A connection for sysbench's statements on table 0.
+    pub(crate) fn sql(&self) -> RowSql<EmbeddedRows<'_>> {
+        RowSql::new(self.rows(), TableNo(0))
+    }
+
+    /// Its time.
+    pub(crate) fn clock(&self) -> &Arc<PausableClock> {
+        &self.clock
+    }
+}
+
 impl Target for Embedded {
-    fn connect(&self) -> Result<Box<dyn Connection + '_>> {
-        let rows = EmbeddedRows::new(&self.db, &self.tables);
-        Ok(Box::new(EmbeddedConnection { sql: RowSql::new(rows, TableNo(0)) }))
+    fn query(&self, query: Query) -> Result<f64> {
+        let mut rows = self.rows();
+        let sum = match query {
+            Query::SumNewOrder(table) => dbt2::sum_new_order(&mut rows, table).map(|sum| sum as f64),
+            Query::SumStock(table) => dbt2::sum_stock(&mut rows, table),
+        };
+        sum.map_err(|failure| anyhow!("{failure}"))
     }
 
     fn pool(&self) -> Result<PoolState> {
@@ -109,37 +129,6 @@ impl Target for Embedded {
             }));
         }
         Ok(state)
-    }
-
-    fn clock(&self) -> &Arc<PausableClock> {
-        &self.clock
-    }
-}
-
-struct EmbeddedConnection<'t> {
-    sql: RowSql<EmbeddedRows<'t>>,
-}
-
-impl Connection for EmbeddedConnection<'_> {
-    fn sql(&mut self) -> &mut dyn Sql {
-        &mut self.sql
-    }
-
-    fn dump(
-        &mut self,
-        table: TableNo,
-        formatter: &mut Formatter,
-        scan: Scan,
-        after_row: &mut dyn FnMut(&Written) -> bool,
-    ) -> Result<Written, Failure> {
-        dump(self.sql.rows_mut(), table, formatter, scan, after_row)
-    }
-
-    fn query(&mut self, query: Query) -> Result<f64, Failure> {
-        match query {
-            Query::SumNewOrder(table) => dbt2::sum_new_order(self.sql.rows_mut(), table).map(|sum| sum as f64),
-            Query::SumStock(table) => dbt2::sum_stock(self.sql.rows_mut(), table),
-        }
     }
 }
 

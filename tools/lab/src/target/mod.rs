@@ -8,16 +8,14 @@ pub(crate) mod embedded;
 mod site;
 
 use std::fmt;
-use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
-use holdfast_workload::dump::{Formatter, Written};
-use holdfast_workload::sysbench::Sql;
-use holdfast_workload::{Failure, Scan, TableNo};
+use anyhow::Result;
+use holdfast_workload::TableNo;
 
 pub use site::{Content, EmbeddedSite, TableSpec, described, disk};
 
-use crate::clock::PausableClock;
+/// The name of the engine in this process as a target.
+pub(crate) const EMBEDDED: &str = "embedded";
 
 /// The hint that the cache gets about a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +72,7 @@ pub struct TargetSpec {
 /// The data of an experiment.
 pub trait Site {
     /// Opens a target with an empty pool.
-    fn open(&self, spec: &TargetSpec) -> Result<Arc<dyn Target>>;
+    fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Send + Sync>>;
 
     /// Name of the kind of targets, for the document.
     fn target_name(&self) -> &'static str;
@@ -93,21 +91,13 @@ pub trait Site {
     fn set_slow(&self, slow: bool);
 }
 
-/// An open store under test.
-pub trait Target: Send + Sync {
-    /// A connection, for the calling thread.
-    fn connect(&self) -> Result<Box<dyn Connection + '_>>;
-
+/// An open store that is queried.
+pub trait Target {
     /// Runs a report query on a connection of its own and returns its result.
-    fn query(&self, query: Query) -> Result<f64> {
-        self.connect()?.query(query).map_err(|failure| anyhow!("{failure}"))
-    }
+    fn query(&self, query: Query) -> Result<f64>;
 
     /// The state of the pool.
     fn pool(&self) -> Result<PoolState>;
-
-    /// The target's time.
-    fn clock(&self) -> &Arc<PausableClock>;
 }
 
 /// A report query.
@@ -117,24 +107,6 @@ pub enum Query {
     SumNewOrder(TableNo),
     /// `SELECT SUM(s_quantity) FROM stock WHERE s_data LIKE 'a%'`.
     SumStock(TableNo),
-}
-
-/// One client's connection.
-pub trait Connection {
-    /// sysbench's statements on the hot table.
-    fn sql(&mut self) -> &mut dyn Sql;
-
-    /// Dumps `table` once ([`holdfast_workload::dump::dump`]).
-    fn dump(
-        &mut self,
-        table: TableNo,
-        formatter: &mut Formatter,
-        scan: Scan,
-        after_row: &mut dyn FnMut(&Written) -> bool,
-    ) -> Result<Written, Failure>;
-
-    /// Runs a report query and returns its result.
-    fn query(&mut self, query: Query) -> Result<f64, Failure>;
 }
 
 /// One index of one table, as the pool sees it.

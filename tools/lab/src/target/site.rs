@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::embedded::{Definition, Embedded};
-use super::{Site, Target, TargetSpec};
+use super::{EMBEDDED, Site, Target, TargetSpec};
 use crate::pin::{Cores, Role};
 use crate::rig::site::{self, DiskKind, definitions, fill};
 pub use crate::rig::site::{Content, TableSpec};
@@ -92,7 +92,22 @@ impl EmbeddedSite {
 }
 
 impl Site for EmbeddedSite {
-    fn open(&self, spec: &TargetSpec) -> Result<Arc<dyn Target>> {
+    fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Send + Sync>> {
+        Ok(Box::new(self.open_engine(spec)?))
+    }
+
+    fn target_name(&self) -> &'static str {
+        EMBEDDED
+    }
+
+    fn set_slow(&self, slow: bool) {
+        EmbeddedSite::set_slow(self, slow);
+    }
+}
+
+impl EmbeddedSite {
+    /// Opens the engine with an empty pool.
+    pub fn open_engine(&self, spec: &TargetSpec) -> Result<Embedded> {
         let copy = self.copies.get(spec.copy).ok_or_else(|| anyhow!("there is no copy {} of the data", spec.copy))?;
         let (tables, cores) = (Arc::clone(&self.tables), &self.cores);
         // The engine's threads inherit the cores of the thread that opens it.
@@ -103,15 +118,11 @@ impl Site for EmbeddedSite {
             };
             scope.spawn(open).join()
         });
-        let target = opened.map_err(|_| anyhow!("the engine panicked while it was opened"))??;
-        Ok(Arc::new(target))
+        opened.map_err(|_| anyhow!("the engine panicked while it was opened"))?
     }
 
-    fn target_name(&self) -> &'static str {
-        "embedded"
-    }
-
-    fn set_slow(&self, slow: bool) {
+    /// Switches the model of the disk on or off; a no-op on a real disk.
+    pub fn set_slow(&self, slow: bool) {
         self.copies.iter().for_each(|copy| copy.disk.set_enabled(slow && self.modelled));
     }
 }

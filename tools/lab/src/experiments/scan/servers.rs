@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use holdfast_server::{Cache, Release};
 use holdfast_testkit::DiskModel;
 use holdfast_workload::dbt2;
@@ -13,7 +13,6 @@ use mysql::prelude::Queryable;
 use parking_lot::Mutex;
 
 use super::{BIG, Options, SMALL, run_on};
-use crate::clock::PausableClock;
 use crate::document::Document;
 use crate::experiments::sideload::outcome::Resident;
 use crate::pin::Cores;
@@ -27,7 +26,7 @@ use crate::server::probe::Probe;
 use crate::server::released;
 use crate::server::slow_disk::SlowDisk;
 use crate::server::turns::INNODB;
-use crate::target::{Connection, IndexState, Policy, PoolState, Query, Site, Target, TargetSpec};
+use crate::target::{IndexState, Policy, PoolState, Query, Site, Target, TargetSpec};
 
 /// Runs the experiment.
 pub fn run(options: &Options, model: Option<DiskModel>, progress: &mut Progress) -> Result<Document> {
@@ -135,7 +134,7 @@ fn server_options(contender: Contender, release: Option<Release>, pool_bytes: u6
 }
 
 impl Site for ServerSite {
-    fn open(&self, spec: &TargetSpec) -> Result<Arc<dyn Target>> {
+    fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Send + Sync>> {
         let (contender, server) = self.server(spec.policy).context("no server has this policy")?;
         let (mut own, mut contender) = (server.lock(), *contender);
         let mut more = Vec::new();
@@ -147,7 +146,7 @@ impl Site for ServerSite {
         }
         let options = [server_options(contender, own.release(), spec.pool_bytes), more].concat();
         own.start(&options, &self.cores, self.disk).with_context(|| format!("start a server for {contender}"))?;
-        Ok(Arc::new(ServerTarget::reach(&own.address, contender, Arc::clone(server))?))
+        Ok(Box::new(ServerTarget::reach(&own.address, contender, Arc::clone(server))?))
     }
 
     fn target_name(&self) -> &'static str {
@@ -173,23 +172,17 @@ struct ServerTarget {
     server: Arc<Mutex<OwnServer<'static>>>,
     probe: Mutex<Probe>,
     conn: Mutex<Conn>,
-    clock: Arc<PausableClock>,
 }
 
 impl ServerTarget {
     fn reach(address: &Address, contender: Contender, server: Arc<Mutex<OwnServer<'static>>>) -> Result<ServerTarget> {
         let conn = Conn::new(address.options()).context("connect to the server")?;
         let probe = Probe::new(address, contender)?;
-        let clock = Arc::new(PausableClock::new());
-        Ok(ServerTarget { server, probe: Mutex::new(probe), conn: Mutex::new(conn), clock })
+        Ok(ServerTarget { server, probe: Mutex::new(probe), conn: Mutex::new(conn) })
     }
 }
 
 impl Target for ServerTarget {
-    fn connect(&self) -> Result<Box<dyn Connection + '_>> {
-        bail!("on a server sysbench runs OLTP, not the lab")
-    }
-
     fn query(&self, query: Query) -> Result<f64> {
         let sql = match query {
             Query::SumNewOrder(_) => format!("SELECT SUM(no_w_id) FROM {SCHEMA}.{SMALL}"),
@@ -222,10 +215,6 @@ impl Target for ServerTarget {
             indexes: resident.into_iter().map(index).collect(),
             disk_reads,
         })
-    }
-
-    fn clock(&self) -> &Arc<PausableClock> {
-        &self.clock
     }
 }
 

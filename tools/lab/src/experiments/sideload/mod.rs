@@ -39,7 +39,7 @@ use crate::machine::Machine;
 use crate::picture::Picture;
 use crate::pin::Role;
 use crate::progress::Progress;
-use crate::target::{Content, EmbeddedSite, Hint, Policy, Site, TableSpec, described, disk};
+use crate::target::{Content, EMBEDDED, EmbeddedSite, Hint, Policy, TableSpec, described, disk};
 use crate::text::wrapped;
 use crate::worker::Speed;
 use scale::Scale;
@@ -50,27 +50,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let scale = options.scale;
     progress.step("loading the tables");
     progress.show(&format!("{} and {} rows", scale.hot_rows(), scale.big_rows()));
-    let site = load(options)?;
-    run_on(&site, options, progress)
-}
-
-fn load(options: &Options) -> Result<EmbeddedSite> {
-    let scale = options.scale;
-    let table = |name, seed, rows| TableSpec { name, seed, content: Content::Sbtest(rows) };
-    let tables = [table(HOT, options.seed, scale.hot_rows()), table(BIG, options.seed + 1, scale.big_rows())];
-    let disk = disk(options.real_disk.as_deref(), scale.disk());
-    EmbeddedSite::load(&disk, &tables, 2, scale.ceiling_bytes(), options.cores.clone()).context("load the tables")
-}
-
-/// True for the cold start that collapses, and for the one that does not.
-fn shows_the_point(&(policy, start, speed): &(Policy, Start, Speed)) -> bool {
-    let shown = matches!(policy, Policy::Midpoint { time_ms: 0, .. } | Policy::Holdfast { hint: Hint::Declared });
-    shown && start == Start::Cold && speed == Speed::Full
-}
-
-/// Runs the experiment on loaded data: table 0 is [`HOT`], table 1 [`BIG`], in two copies.
-pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<Document> {
-    let scale = options.scale;
+    let site = &load(options)?;
     site.set_slow(false);
     // The sampling thread runs on another core than the OLTP sessions.
     options.cores.pin(Role::Background);
@@ -90,11 +70,26 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
     ceiling.bench.workers.stop_dump()?;
     let machine = Machine::this(options.real_disk.as_deref());
     let mut document = Document::new("sideload", settings(options), machine);
-    document.runs.push(ceiling_run(site, &ceiling));
-    document.runs.extend(outcomes.iter().map(|o| outcome_run(site, o)));
+    document.runs.push(ceiling_run(&ceiling));
+    document.runs.extend(outcomes.iter().map(outcome_run));
     document.claims = claims(&outcomes, options.real_disk.is_none());
     document.text = text(&outcomes, &ceiling, &scale);
     Ok(document)
+}
+
+/// Loads table 0, [`HOT`], and table 1, [`BIG`], in two copies.
+fn load(options: &Options) -> Result<EmbeddedSite> {
+    let scale = options.scale;
+    let table = |name, seed, rows| TableSpec { name, seed, content: Content::Sbtest(rows) };
+    let tables = [table(HOT, options.seed, scale.hot_rows()), table(BIG, options.seed + 1, scale.big_rows())];
+    let disk = disk(options.real_disk.as_deref(), scale.disk());
+    EmbeddedSite::load(&disk, &tables, 2, scale.ceiling_bytes(), options.cores.clone()).context("load the tables")
+}
+
+/// True for the cold start that collapses, and for the one that does not.
+fn shows_the_point(&(policy, start, speed): &(Policy, Start, Speed)) -> bool {
+    let shown = matches!(policy, Policy::Midpoint { time_ms: 0, .. } | Policy::Holdfast { hint: Hint::Declared });
+    shown && start == Start::Cold && speed == Speed::Full
 }
 
 fn text(outcomes: &[PolicyOutcome], ceiling: &Ceiling, scale: &Scale) -> String {
@@ -133,10 +128,10 @@ fn settings(options: &Options) -> Value {
     merged(scale.describe(), more)
 }
 
-fn ceiling_run(site: &dyn Site, ceiling: &Ceiling) -> Run {
+fn ceiling_run(ceiling: &Ceiling) -> Run {
     let (samples, phases) = ceiling.bench.series();
     Run {
-        target: site.target_name().to_owned(),
+        target: EMBEDDED.to_owned(),
         policy: "a pool that holds both tables".to_owned(),
         metrics: metrics(json!({
             "role": "ceiling",
@@ -150,6 +145,6 @@ fn ceiling_run(site: &dyn Site, ceiling: &Ceiling) -> Run {
     }
 }
 
-fn outcome_run(site: &dyn Site, o: &PolicyOutcome) -> Run {
-    o.of.run(site.target_name(), &listing::load_name(o.speed), json!({"dumped_pages": o.dumped_pages}))
+fn outcome_run(o: &PolicyOutcome) -> Run {
+    o.of.run(EMBEDDED, &listing::load_name(o.speed), json!({"dumped_pages": o.dumped_pages}))
 }

@@ -24,7 +24,7 @@ use super::scale::Scale;
 use super::shares::{Shares, TURNOVERS};
 use crate::bench::{Bench, Mark, Window};
 use crate::progress::Progress;
-use crate::target::{Hint, Policy, PoolState, Site, TargetSpec};
+use crate::target::{EmbeddedSite, Hint, Policy, PoolState, Target, TargetSpec};
 use crate::turns::{Rounds, in_turns};
 use crate::worker::{DumpLoad, OltpLoad, Speed, Workers};
 
@@ -69,7 +69,7 @@ pub struct Ceiling {
 
 /// The common state of all runs.
 pub struct Stage<'a> {
-    pub site: &'a dyn Site,
+    pub site: &'a EmbeddedSite,
     /// Sizes and times.
     pub scale: Scale,
     pub options: &'a Options,
@@ -101,7 +101,7 @@ impl Stage<'_> {
     }
 
     fn bench(&self, name: &str, spec: &TargetSpec, interval: Duration) -> Result<Bench> {
-        let target = self.site.open(spec)?;
+        let target = self.site.open_engine(spec)?;
         let workers = Workers::new(target, self.options.cores.clone());
         Bench::new(workers, name, interval)
     }

@@ -35,6 +35,7 @@ use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::subject::meters::Meter;
 use crate::subject::{Second, Subject};
+use crate::target::EMBEDDED;
 
 /// The engines in the order of the sides: Holdfast, InnoDB, and MyRocks if asked for.
 pub fn contenders(asked: &[Engine]) -> Vec<Contender> {
@@ -137,9 +138,6 @@ impl Place {
         Place { target: EMBEDDED, words, conditions, pool_bytes: None, pid: None, dir }
     }
 }
-
-/// The target of the engine in this process.
-const EMBEDDED: &str = "embedded";
 
 /// The results of an experiment, before they are a document.
 pub struct Findings {
