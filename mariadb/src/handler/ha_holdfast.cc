@@ -129,10 +129,7 @@ int ha_holdfast::external_lock(THD *thd, int type)
   if (!connection)
     return HA_ERR_OUT_OF_MEM;
   if (is_sequence)
-  {
     end_alone();
-    return 0;
-  }
   if (type == F_UNLCK)
   {
     // What HANDLER reads goes on in a later statement.
@@ -141,7 +138,7 @@ int ha_holdfast::external_lock(THD *thd, int type)
     connection->table_unlocked();
     return 0;
   }
-  if (type == F_WRLCK)
+  if (type == F_WRLCK && !is_sequence)
   {
     if (int error= refuse_in_cluster(thd, table_share))
       return error;
@@ -166,9 +163,7 @@ int ha_holdfast::start_stmt(THD *thd, thr_lock_type type)
   connection= Connection::of(thd);
   if (!connection)
     return HA_ERR_OUT_OF_MEM;
-  if (is_sequence)
-    return 0;
-  if (type >= TL_FIRST_WRITE)
+  if (type >= TL_FIRST_WRITE && !is_sequence)
     reading.lock= HF_LOCK_EXCLUSIVE;
   return connection->statement(thd);
 }

@@ -6,7 +6,8 @@
 
 /* Sequences. The server keeps a sequence as a table of one row. What a statement reads and writes there is outside the
    transaction of its session: a rollback gives no value back, no session waits for the commit of another one that took
-   values, and no snapshot is too old for it.
+   values, and no snapshot is too old for it. The session has a transaction all the same, as the server expects of a
+   statement that uses a table: without autocommit it is in one afterwards.
 
    A handler of a sequence runs transactions of its own. One that reads sees the newest row, and ends with the statement
    or where the next scan begins. One that writes commits with each row, as durably as the session's commits are, before
