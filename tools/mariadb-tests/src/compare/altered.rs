@@ -32,6 +32,13 @@ impl Kept {
         ours == theirs && after.numbers[0] == *ours && after.numbers[1] != *theirs
     }
 
+    /// Whether the numbers were alike, and a partition that became a table has a higher one with
+    /// this engine.
+    pub fn number_came_with_partition(&self, after: &Kept) -> bool {
+        let [ours, theirs] = &self.numbers;
+        ours == theirs && is_lower(&after.numbers[1], &after.numbers[0])
+    }
+
     /// Whether this engine has the same tables and indexes: what changed does not concern what is
     /// stored.
     pub fn has_same_tables(&self, after: &Kept) -> bool {
@@ -103,6 +110,15 @@ mod tests {
         assert!(!before.number_is_forgotten(&kept("19", "21", "1")), "this engine forgets it");
         assert!(!before.number_is_forgotten(&kept("19", "19", "1")), "both do");
         assert!(!kept("20", "21", "1").number_is_forgotten(&kept("20", "19", "1")), "they differed before");
+    }
+
+    #[test]
+    fn a_partition_may_have_a_higher_number_with_this_engine_alone() {
+        let before = kept("1", "1", "1");
+        assert!(before.number_came_with_partition(&kept("3", "1", "1")));
+        assert!(!before.number_came_with_partition(&kept("1", "3", "1")), "this engine has lost it");
+        assert!(!before.number_came_with_partition(&kept("3", "3", "1")));
+        assert!(!kept("3", "1", "1").number_came_with_partition(&kept("3", "1", "1")), "they differed before");
     }
 
     #[test]

@@ -148,9 +148,12 @@ fn is_not_allowed(answer: &Answer) -> bool {
     }
 }
 
-/// Whether a table is not opened for what its partitions are like.
+/// Whether a table is not opened for what its partitions are like; among others, it is warned of.
 fn cannot_open_partitions(answer: &Answer) -> bool {
-    matches!(&answer.outcome, Outcome::Refused(1030, text) if text.starts_with("Got error 174 "))
+    match &answer.outcome {
+        Outcome::Refused(1030, text) => text.starts_with("Got error 174 "),
+        _ => mentions(answer, "Warning 1030: Got error 174 "),
+    }
 }
 
 /// What a copy and a change in place put for NULL in a column that becomes NOT NULL.
@@ -294,6 +297,18 @@ pub fn of_order(sql: &str, class: &Class, [holdfast, innodb]: &mut [Side; 2]) ->
     differ.then_some("other plans come to another row first, which has a key that is there or frees it")
 }
 
+/// Whether a DELETE from several tables comes to a row first that a row of another one refers to,
+/// which goes later.
+pub fn of_parents(sql: &str, class: &Class, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
+    let refused = matches!(class, Class::Codes(0, 1451) | Class::Codes(1451, 0));
+    let of_several = sql
+        .strip_prefix("DELETE ")
+        .and_then(|rest| rest.split_once(" FROM "))
+        .is_some_and(|(tables, _)| tables.contains(','));
+    let differ = refused && of_several && plan(holdfast, sql) != plan(innodb, sql);
+    differ.then_some("other plans of a DELETE from several tables come to a parent before its child is gone")
+}
+
 /// Whether a DELETE looks for its rows along different ways while it changes others that refer to
 /// them.
 pub fn of_own_children(sql: &str, class: &Class, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
@@ -388,6 +403,10 @@ mod tests {
         assert!(known("SELECT * FROM t", &done, &got(174)).is_some_and(|known| known.parts));
         assert!(known("SELECT * FROM t", &got(174), &done).is_none());
         assert!(known("SELECT * FROM t", &done, &got(168)).is_none());
+        let warned =
+            |number| Answer { warnings: vec![format!("Warning 1030: Got error {number} \"Fatal")], ..done.clone() };
+        assert!(known("SELECT * FROM information_schema.tables", &done, &warned(174)).is_some_and(|known| known.parts));
+        assert!(known("SELECT * FROM information_schema.tables", &warned(174), &done).is_none());
         let mut old = refused(1412, "Table definition has changed, please retry transaction");
         let mut altered = AlteredAtOnce::default();
         altered.note("ALTER TABLE t ADD COLUMN c INT FIRST");

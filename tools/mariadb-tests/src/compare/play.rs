@@ -258,8 +258,12 @@ impl Play<'_, '_, '_> {
     fn has_altered(&mut self, statement: &Statement, ours: &Answer) -> Option<&'static str> {
         let before = self.before_alter.take().filter(|_| self.alters(statement))?;
         let after = Kept::of(&mut self.sides, self.meanings.forgotten().counts());
+        let sql = self.meanings.of(statement).sql;
         if ours.is_success() && before.has_same_tables(&after) {
-            self.altered_at_once.note(&self.meanings.of(statement).sql);
+            self.altered_at_once.note(&sql);
+        }
+        if sql.contains(" EXCHANGE PARTITION ") && before.number_came_with_partition(&after) {
+            return Some("a copy gives every partition the next number of the table, a change in place leaves its own");
         }
         before
             .number_is_forgotten(&after)
@@ -319,6 +323,7 @@ impl Play<'_, '_, '_> {
             return self.part("InnoDB skips a row that another session waits for, also for the one that has its lock");
         }
         let by_plan = differences::of_order(&meant.sql, &class, &mut self.sides)
+            .or_else(|| differences::of_parents(&meant.sql, &class, &mut self.sides))
             .or_else(|| differences::of_own_children(&meant.sql, &class, &mut self.sides));
         if let Some(reason) = by_plan {
             return self.part(reason);
