@@ -24,7 +24,7 @@ use crate::entry::locked::EarlyRelease;
 use crate::entry::row::VersionHeader;
 use crate::entry::visibility::Reader;
 use crate::options::{Isolation, TxnOptions};
-use crate::recovery::losers::Loser;
+use crate::recovery::losers::{Left, Loser};
 use crate::savepoint::GoesOn;
 use crate::system::{Committed, OpenView, TxnSystem};
 use crate::undo::UndoLog;
@@ -506,7 +506,7 @@ impl Txn {
                 lsn.map_or(Ok(()), |lsn| self.system.wait_durable(lsn, self.prepared))
             }
             Err(error) => {
-                self.system.abandon_rollback(owner, log, self.xid.take());
+                self.system.abandon_rollback(owner, log, self.xid.take(), &error);
                 Err(error)
             }
         }
@@ -542,7 +542,7 @@ impl Drop for Txn {
             (State::Prepared, Some(log)) => {
                 self.end_views();
                 self.system.metrics.adjust(Gauge::TrxActive, -1);
-                let loser = Loser { owner: Arc::clone(self.owner()), log, xid: None, tried: false };
+                let loser = Loser { owner: Arc::clone(self.owner()), log, xid: None, left: Left::All };
                 self.system.prepared.list(self.xid.take().unwrap_or_default(), loser);
             }
             (_, log) => {

@@ -12,8 +12,9 @@
 //! there already, gets the error that blocks it. Rows that are undone are free at once, for those
 //! that have waited for them, too.
 //!
-//! A loser that another error stands in the way of (a failed read, a full disk) goes on waiting. It
-//! is tried again by the background thread, and rows that are not undone stay locked meanwhile.
+//! A loser that another error stands in the way of (a failed read, a full disk) goes on waiting,
+//! also if damage does as well. It is tried again by the background thread, and rows that are not
+//! undone stay locked meanwhile.
 //!
 //! A rollback may take as long as the transaction did. A change of a definition waits for those
 //! that have changed the table: a thread that takes a loser in hand reads first which indexes its
@@ -35,9 +36,32 @@ pub(crate) struct Loser {
     pub log: UndoLog,
     /// The xid that is taken because the log says it.
     pub xid: Option<Vec<u8>>,
-    /// A rollback has failed, after everything was undone that could be: the next one only looks
+    /// What a rollback that has failed has left to the next one.
+    pub left: Left,
+}
+
+/// What is to be undone of a loser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// Everything, as far as is known.
+    All,
+    /// What an error stood in the way of that may pass, and maybe others.
+    Passing,
+    /// What errors stand in the way of that [block](blocks) it: the next rollback only looks
     /// whether that has changed.
-    pub tried: bool,
+    Blocked,
+}
+
+impl Left {
+    /// Behind a rollback of `log` that has failed with `error`.
+    pub fn after(error: &Error, log: &UndoLog) -> Left {
+        match error {
+            // Nothing is undone of what a log says is prepared.
+            _ if log.is_prepared() => Left::All,
+            error if blocks(error) => Left::Blocked,
+            _ => Left::Passing,
+        }
+    }
 }
 
 /// Whether a rollback that has met this error is tried again only when something has changed:

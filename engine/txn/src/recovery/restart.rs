@@ -17,7 +17,7 @@ use crate::entry::index::IndexKind;
 use crate::options::{TxnConfig, TxnOptions};
 use crate::purge::versions::VersionTree;
 use crate::recovery::checkpointed::Checkpointed;
-use crate::recovery::losers::Loser;
+use crate::recovery::losers::{Left, Loser};
 use crate::system::TxnSystem;
 use crate::undo::{LogState, UndoLog, UndoSpace};
 
@@ -97,7 +97,7 @@ impl TxnSystem {
                 system.adopt_active(found.txn, &owner);
             }
             owner.set_undo_records(log.records());
-            let loser = Loser { owner, log, xid: None, tried: false };
+            let loser = Loser { owner, log, xid: None, left: Left::All };
             if found.state == LogState::Prepared {
                 system.prepared.list(found.xid, loser);
             } else {

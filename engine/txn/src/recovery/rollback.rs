@@ -7,7 +7,8 @@
 //!
 //! An error - a damaged page, a read that fails - stops the rollback there, and with it the end of
 //! the transaction; but one bad page disables one table, so the changes before that are undone as
-//! far as they can be, their records left in the log for the next attempt. What becomes of the
+//! far as they can be, their records left in the log for the next attempt. If an error that may
+//! pass kept one of these, the next attempt goes round the damage once more. What becomes of the
 //! transaction is in [`crate::recovery::losers`].
 //!
 //! A rollback to a savepoint leaves the rows locked that it puts back, as their ids locked them
@@ -29,7 +30,7 @@ use holdfast_wal::SpaceClass;
 use crate::entry::index::IndexKind;
 use crate::entry::row::VersionHeader;
 use crate::entry::values;
-use crate::recovery::losers::{Loser, blocks, for_waiters};
+use crate::recovery::losers::{Left, Loser, blocks, for_waiters};
 use crate::savepoint::{GoesOn, add_delta};
 use crate::system::TxnSystem;
 use crate::undo::{UndoLog, UndoRecord};
@@ -50,9 +51,23 @@ impl TxnSystem {
 
     /// Undoes the records of `log`, which is not prepared, beyond the first `keep`. `goes_on`: the
     /// transaction, if it is not over. After an error everything is undone that could be.
+    ///
+    /// # Errors
+    /// What stands in the way; if there is something that may pass, that.
     pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, mut goes_on: Option<GoesOn<'_>>) -> Result<()> {
         let undone = self.undo_records(log, keep, goes_on.as_mut());
-        undone.map_err(|error| self.undo_around(log, keep, goes_on).err().unwrap_or(error))
+        undone.or_else(|error| self.undo_around(log, keep, goes_on, error))
+    }
+
+    /// As [`TxnSystem::undo_to`], from the beginning, of a loser. What an earlier rollback has
+    /// undone is not looked at again if that is known to be all that can be undone.
+    fn undo_loser(&self, loser: &mut Loser) -> Result<()> {
+        let Loser { log, left, .. } = loser;
+        self.undo_records(log, 0, None).or_else(|error| match left {
+            Left::Passing if !blocks(&error) => Err(error),
+            Left::Blocked => Err(error),
+            Left::All | Left::Passing => self.undo_around(log, 0, None, error),
+        })
     }
 
     fn undo_records(&self, log: &mut UndoLog, keep: u64, mut goes_on: Option<&mut GoesOn<'_>>) -> Result<()> {
@@ -90,21 +105,26 @@ impl TxnSystem {
 
     /// Undoes all changes beyond the first `keep` that can be undone, and keeps their records: so
     /// what stands in the way of one does not lock the rows of other tables.
-    fn undo_around(&self, log: &UndoLog, keep: u64, mut goes_on: Option<GoesOn<'_>>) -> Result<()> {
-        let acc = self.store.pool().access(AccessKind::Point);
+    ///
+    /// # Errors
+    /// `first`, which has stopped the rollback; one that may pass, if `first` does not.
+    fn undo_around(&self, log: &UndoLog, keep: u64, mut goes_on: Option<GoesOn<'_>>, first: Error) -> Result<()> {
+        let (acc, mut why) = (self.store.pool().access(AccessKind::Point), first);
         let mut bytes = Vec::new();
         for n in (keep..log.records()).rev() {
             let undone = log.record(n, &self.undo, &acc, &mut bytes).and_then(|roll| {
                 let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
                 self.undo_and_count(log, roll, &record, goes_on.as_mut(), &acc)
             });
-            if undone.is_err() {
-                // What stands in the way is said already; but nothing more is changed once the
-                // database has stopped.
+            if let Err(error) = undone {
+                // Nothing more is changed once the database has stopped.
                 self.store.wal().check_poisoned()?;
+                if blocks(&why) && !blocks(&error) {
+                    why = error;
+                }
             }
         }
-        Ok(())
+        Err(why)
     }
 
     /// Undoes the change of `record`; counts it, once, in a transaction that goes on.
@@ -172,13 +192,10 @@ impl TxnSystem {
 
     /// Rolls a transaction of an earlier run (or one whose rollback failed) back and ends it.
     pub(crate) fn roll_back_loser(&self, mut loser: Loser) -> Result<(), Box<(Loser, Error)>> {
-        let undone = self.unprepare(&mut loser.log).and_then(|_| match loser.tried {
-            false => self.undo_to(&mut loser.log, 0, None),
-            true => self.undo_records(&mut loser.log, 0, None),
-        });
+        let undone = self.unprepare(&mut loser.log).and_then(|_| self.undo_loser(&mut loser));
         self.release_unsaid_xid(&loser.log, &mut loser.xid);
         if let Err(e) = undone {
-            loser.tried = !loser.log.is_prepared();
+            loser.left = Left::after(&e, &loser.log);
             return Err(Box::new((loser, e)));
         }
         self.finish_rollback(&loser.owner, loser.log);
@@ -231,7 +248,7 @@ impl TxnSystem {
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
-            let (txn, was_tried) = (loser.log.txn(), loser.tried);
+            let (txn, before) = (loser.log.txn(), loser.left);
             // A session that changes another table does not wait for this one.
             if let Ok(changed) = self.changed_by(&loser.log, &mut Vec::new()) {
                 self.losers.know(txn, changed);
@@ -245,7 +262,7 @@ impl TxnSystem {
                     let (loser, error) = &*unfinished;
                     if blocks(error) {
                         self.locks.give_up_locks(&loser.owner, Some(for_waiters(error)));
-                    } else if loser.tried && !was_tried {
+                    } else if loser.left != Left::All && before == Left::All {
                         self.locks.give_up_locks(&loser.owner, None);
                     }
                     failed.push(*unfinished);
@@ -271,14 +288,14 @@ impl TxnSystem {
         self.losers.wake_waits();
     }
 
-    /// Hands a transaction whose rollback has failed over to the background. `xid`: the one that
-    /// its log says.
-    pub(crate) fn abandon_rollback(&self, owner: Arc<Owner>, log: UndoLog, xid: Option<Vec<u8>>) {
-        let tried = !log.is_prepared();
-        if tried {
+    /// Hands a transaction whose rollback has failed with `error` over to the background. `xid`:
+    /// the one that its log says.
+    pub(crate) fn abandon_rollback(&self, owner: Arc<Owner>, log: UndoLog, xid: Option<Vec<u8>>, error: &Error) {
+        let left = Left::after(error, &log);
+        if left != Left::All {
             self.locks.give_up_locks(&owner, None);
         }
-        self.losers.add(Loser { owner, log, xid, tried });
+        self.losers.add(Loser { owner, log, xid, left });
         self.purger.background.wake();
     }
 
