@@ -71,3 +71,52 @@ fn a_free_page_is_copied_whole() {
     assert_eq!(copy.list_tables().len(), 10);
     common::assert_sound(&copy);
 }
+
+fn remove(db: &Database, from: u64, to: u64) {
+    for first in (from..to).step_by(500) {
+        let end = (first + 500).min(to);
+        db.transact(|txn| {
+            let rows = txn.open_table(&ROWS)?;
+            (first..end).try_for_each(|i| rows.delete(i).map(drop))
+        })
+        .unwrap();
+    }
+}
+
+/// Between two pieces of the copy a compaction moves pages to the front of the file and cuts it;
+/// then it grows again. The log of the copy has records of pages that the copy does not have.
+#[test]
+fn a_compaction_beside_it_costs_the_copy_nothing() {
+    const ALL: u64 = 40_000;
+    const KEPT: u64 = 2_000;
+    for at in 1..8 {
+        let (_disk, db) = common::on_memory_disk();
+        common::fill(&db, 0, ALL);
+        db.checkpoint().unwrap();
+        let (calls, changed) = (AtomicU64::new(0), db.clone());
+        let options = BackupOptions::new().on_progress(move |_| {
+            let call = calls.fetch_add(1, Ordering::Relaxed) + 1;
+            if call < at || call > at + 2 {
+                return;
+            }
+            match call - at {
+                0 => {
+                    remove(&changed, KEPT, ALL);
+                    changed.compact().unwrap();
+                }
+                1 => common::fill(&changed, KEPT, ALL / 2),
+                _ => {
+                    remove(&changed, KEPT, ALL / 2);
+                    changed.compact().unwrap();
+                    common::fill(&changed, KEPT, KEPT + 3_000);
+                }
+            }
+        });
+        let target = MemoryDisk::new();
+        db.backup("copy", &options.disk(Arc::new(target.clone()))).unwrap();
+        let rows = db.begin_read().unwrap().open_table(&ROWS).unwrap().iter().unwrap().count();
+        let copy = common::open_on(&target);
+        assert_eq!(copy.begin_read().unwrap().open_table(&ROWS).unwrap().iter().unwrap().count(), rows);
+        common::assert_sound(&copy);
+    }
+}

@@ -267,3 +267,76 @@ fn and_a_salvage_has_nothing_of_a_page_that_lacks_records() {
     }
     assert!(lost > 0);
 }
+
+/// It is another database's by now: it stays, and the log was kept for it all the same.
+#[test]
+fn and_the_log_is_not_kept_for_a_file_that_stays_behind_a_drop() {
+    let (other, theirs) = killed(true);
+    for log_is_full in [false, true] {
+        let (left, file) = killed(true);
+        let faults = FaultDisk::new(Arc::new(left.clone()));
+        faults.schedule(Fault::nth(FaultOp::Open, 1).on(&file).sticky());
+        let db = tight_on(&faults).open("test").unwrap();
+        write(&left, &file, 0, &bytes_of(&other, &theirs));
+        faults.clear();
+        assert!(!log_is_full || fill_log(&db).is_err());
+        db.drop_table("rows").unwrap();
+        assert!(left.exists(&file).unwrap(), "the file of another database has gone");
+        fill_log(&db).unwrap();
+        other_is_whole(&db);
+    }
+}
+
+/// The second read of the header fails, that asks whether the file is another one's.
+#[test]
+fn and_what_the_log_has_of_a_damaged_header_waits_for_a_read() {
+    for nth in 1..5 {
+        let (left, file) = killed(false);
+        write(&left, &file, 70, &[0xee; 200]);
+        let faults = FaultDisk::new(Arc::new(left));
+        faults.schedule(Fault::nth(FaultOp::Read, nth).on(&file));
+        let db = tight_on(&faults).open("test").unwrap();
+        other_is_whole(&db);
+        let save = |db: &Database| {
+            let into = Database::builder().page_size(PAGE).in_memory().unwrap();
+            into.create_table(&ROWS).unwrap();
+            db.salvage_table("rows", &into).map(|_| into)
+        };
+        let into = save(&db).or_else(|_| {
+            drop(db);
+            faults.clear();
+            save(&tight_on(&faults).open("test").unwrap())
+        });
+        let into = into.unwrap();
+        let txn = into.begin_read().unwrap();
+        let rows = txn.open_table(&ROWS).unwrap();
+        (0..COUNT).for_each(|i| assert_eq!(rows.get(i).unwrap(), Some(after(i)), "row {i}, read {nth}"));
+    }
+}
+
+/// The log is full because of the file, and the database is opened again, so that the table can be
+/// dropped.
+#[test]
+fn and_a_full_log_keeps_no_database_shut() {
+    for closed in [true, false] {
+        let (left, file) = killed(true);
+        let faults = FaultDisk::new(Arc::new(left.clone()));
+        faults.schedule(Fault::nth(FaultOp::Open, 1).on(&file).sticky());
+        let db = tight_on(&faults).open("test").unwrap();
+        fill_log(&db).unwrap_err();
+        let db = if closed {
+            let _ = db.close();
+            tight_on(&faults).open("test").unwrap()
+        } else {
+            let copy = FaultDisk::new(Arc::new(common::copy(&left)));
+            copy.schedule(Fault::nth(FaultOp::Open, 1).on(&file).sticky());
+            tight_on(&copy).open("test").unwrap()
+        };
+        other_is_whole(&db);
+        fill_log(&db).unwrap_err();
+        db.drop_table("rows").unwrap();
+        fill_log(&db).unwrap();
+        other_is_whole(&db);
+        common::assert_sound(&db);
+    }
+}

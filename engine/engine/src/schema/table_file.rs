@@ -374,6 +374,10 @@ impl TableFile {
         self.stays.store(true, Ordering::Release);
     }
 
+    fn stays(&self) -> bool {
+        self.stays.load(Ordering::Acquire)
+    }
+
     /// From now on the file goes with the last holder.
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
@@ -396,6 +400,7 @@ impl TableFile {
         let unwritten = self.space.as_ref().ok().filter(|space| space.space().has_failed_write());
         match (unwritten, self.withheld.get()) {
             (Some(space), _) => self.remove().and_then(|()| space.close(true)),
+            (None, Some(withheld)) if self.stays() => withheld.end(),
             (None, Some(withheld)) => self.remove().and_then(|()| withheld.end()),
             (None, None) => Err(error),
         }
@@ -411,8 +416,11 @@ impl TableFile {
     fn give_back(&self) -> Result<()> {
         if let Some(withheld) = self.withheld.get() {
             // The catalog does not have the table: the log is not kept for a file that stays.
-            let removed = self.remove();
+            let removed = if self.stays() { Ok(()) } else { self.remove() };
             return withheld.end().and(removed);
+        }
+        if self.stays() {
+            return Ok(());
         }
         if let Ok(space) = &self.space {
             let file = space.space().file();
@@ -435,7 +443,7 @@ impl TableFile {
 
 impl Drop for TableFile {
     fn drop(&mut self) {
-        if self.is_dropped() && !self.stays.load(Ordering::Acquire) {
+        if self.is_dropped() {
             // A file that stays is removed by the next open: the catalog does not know it.
             let _ = self.give_back();
         }

@@ -8,8 +8,9 @@
 //! **What the log has of a file that cannot be used** (see [`find_table`]) is not lost:
 //! 1. A file whose header is damaged or cannot be read gets its records, so that a salvage finds
 //!    what was committed. A page of it that cannot be read is withheld.
-//! 2. For a file that cannot be opened, is of a newer version, or has torn pages and does not take
-//!    their images, log and images are kept until an open can use it, or its table is dropped.
+//! 2. For a file that cannot be opened, is of a newer version, has torn pages and does not take
+//!    their images, or has a damaged header and cannot be asked whether it is another one, log and
+//!    images are kept until an open can use it, or its table is dropped.
 //! 3. A file that is missing, or says that it is another one, gets nothing, and nothing is kept.
 
 use std::io::ErrorKind;
@@ -164,9 +165,13 @@ fn find_table(
     };
     let found = match &file {
         Ok(space) => Some(Arc::clone(space)),
-        Err(error) if error.is_damage() && is_of_another(disk, id, meta.uuid).unwrap_or(true) => None,
         Err(Error::Incompatible(_)) => withheld.entry(id).or_default().clone(),
-        Err(_) => withheld.entry(id).or_insert(SpaceFile::open_headless(store, disk, id, &name).ok()).clone(),
+        Err(error) => match is_of_another(disk, id, meta.uuid) {
+            Ok(true) => None,
+            // What may have said so is not written to.
+            Err(_) if error.is_damage() => withheld.entry(id).or_default().clone(),
+            _ => withheld.entry(id).or_insert(SpaceFile::open_headless(store, disk, id, &name).ok()).clone(),
+        },
     };
     opened.insert(id, file);
     found.map(|space| Arc::clone(space.space()))
