@@ -7,7 +7,6 @@ use anyhow::{Context, Result, anyhow};
 use holdfast_server::{Cache, Release};
 use holdfast_testkit::DiskModel;
 use holdfast_workload::dbt2;
-use holdfast_workload::row::{Schema, Value};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use parking_lot::Mutex;
@@ -19,7 +18,7 @@ use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::address::Address;
 use crate::server::contender::Contender;
-use crate::server::data::SCHEMA;
+use crate::server::data::{Insert, SCHEMA};
 use crate::server::options;
 use crate::server::own::OwnServer;
 use crate::server::probe::Probe;
@@ -113,12 +112,14 @@ fn fill(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut
     for sql in [create_new_order(), create_stock()] {
         conn.query_drop(format!("{sql} ENGINE={} CHARACTER SET latin1 COLLATE latin1_bin", contender.engine()))?;
     }
-    let mut small = Insert::new(conn, SMALL, 3, dbt2::new_order_schema());
-    dbt2::generate_new_order(options.small_warehouses(), |key, row| small.row(key, row, progress))?;
-    small.flush(progress)?;
-    let mut big = Insert::new(conn, BIG, 2, dbt2::stock_schema());
-    dbt2::generate_stock(options.seed, options.big_warehouses(), |key, row| big.row(key, row, progress))?;
-    big.flush(progress)?;
+    let mut told = |rows| progress.show(&format!("{SMALL}: {rows} rows"));
+    let mut small = Insert::new(conn, SMALL, 3, dbt2::new_order_schema(), &mut told);
+    dbt2::generate_new_order(options.small_warehouses(), |key, row| small.row(key, row))?;
+    small.flush()?;
+    let mut told = |rows| progress.show(&format!("{BIG}: {rows} rows"));
+    let mut big = Insert::new(conn, BIG, 2, dbt2::stock_schema(), &mut told);
+    dbt2::generate_stock(options.seed, options.big_warehouses(), |key, row| big.row(key, row))?;
+    big.flush()?;
     conn.query_drop(format!("ANALYZE TABLE {SMALL}, {BIG}")).context("analyse the tables")
 }
 
@@ -241,84 +242,4 @@ fn create_stock() -> String {
         "CREATE TABLE {BIG} (s_w_id INT NOT NULL, s_i_id INT NOT NULL, s_quantity DOUBLE, {dist}s_ytd DECIMAL(16,8), \
          s_order_cnt INT, s_remote_cnt INT, s_data VARCHAR(50), PRIMARY KEY (s_w_id, s_i_id))"
     )
-}
-
-/// Bytes of an INSERT.
-const STATEMENT: usize = 500_000;
-
-/// Rows of the generators as INSERT statements. Keys have parts of four bytes each, texts are
-/// letters.
-struct Insert<'a> {
-    conn: &'a mut Conn,
-    table: &'static str,
-    key_parts: usize,
-    schema: Schema,
-    sql: String,
-    rows: u64,
-}
-
-impl<'a> Insert<'a> {
-    fn new(conn: &'a mut Conn, table: &'static str, key_parts: usize, schema: Schema) -> Insert<'a> {
-        Insert { conn, table, key_parts, schema, sql: String::new(), rows: 0 }
-    }
-
-    fn row(&mut self, key: &[u8], row: &[u8], progress: &mut Progress) -> Result<()> {
-        let sql = &mut self.sql;
-        match sql.is_empty() {
-            true => *sql = format!("INSERT INTO {} VALUES ", self.table),
-            false => sql.push(','),
-        }
-        push_row(sql, self.key_parts, &self.schema, key, row)?;
-        self.rows += 1;
-        if self.sql.len() >= STATEMENT { self.flush(progress) } else { Ok(()) }
-    }
-
-    fn flush(&mut self, progress: &mut Progress) -> Result<()> {
-        if !self.sql.is_empty() {
-            self.conn.query_drop(std::mem::take(&mut self.sql)).with_context(|| format!("fill {}", self.table))?;
-            progress.show(&format!("{}: {} rows", self.table, self.rows));
-        }
-        Ok(())
-    }
-}
-
-/// A row in parentheses. Writing to a String cannot fail.
-fn push_row(sql: &mut String, key_parts: usize, schema: &Schema, key: &[u8], row: &[u8]) -> Result<()> {
-    sql.push('(');
-    let parts = key.chunks_exact(4).take(key_parts).filter_map(|part| part.try_into().ok().map(u32::from_be_bytes));
-    let mut values: Vec<String> = parts.map(|part| part.to_string()).collect();
-    let row = schema.read(row);
-    for column in 0..schema.columns().len() {
-        values.push(match row.value(column).map_err(|f| anyhow!("{f}"))? {
-            Value::Int(v) => v.to_string(),
-            Value::BigInt(v) => v.to_string(),
-            Value::Double(v) => v.to_string(),
-            Value::Text(text) => format!("'{}'", String::from_utf8_lossy(text)),
-        });
-    }
-    sql.push_str(&values.join(","));
-    sql.push(')');
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rows_of_the_generators_become_sql() {
-        let mut sql = String::new();
-        let done = dbt2::generate_new_order(1, |key, row| {
-            if sql.is_empty() { push_row(&mut sql, 3, &dbt2::new_order_schema(), key, row) } else { Ok(()) }
-        });
-        done.unwrap();
-        assert_eq!(sql, "(1,1,2101)");
-        sql.clear();
-        let key = [1u32.to_be_bytes(), 2u32.to_be_bytes()].concat();
-        let schema = Schema::new(&[("q", holdfast_workload::row::Type::Double)]);
-        let mut row = Vec::new();
-        schema.encode(&[Value::Double(10.0)], &mut row);
-        push_row(&mut sql, 2, &schema, &key, &row).unwrap();
-        assert_eq!(sql, "(1,2,10)");
-    }
 }
