@@ -23,7 +23,7 @@ use mysql::prelude::Queryable;
 use serde_json::{Map, Value, json};
 
 use crate::claims::{Bar, Claim};
-use crate::document::{Document, metrics};
+use crate::document::Document;
 use crate::experiments::sideload::HOT;
 use crate::figures::{Chart, Grid, Line};
 use crate::measure::{count, human};
@@ -95,58 +95,43 @@ impl Asking {
 }
 
 /// The server's counters of the query cache.
+const COUNTERS: [&str; 4] = ["Qcache_hits", "Qcache_inserts", "Qcache_lowmem_prunes", "Qcache_not_cached"];
+
+/// Their values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    hits: u64,
-    inserts: u64,
-    prunes: u64,
-    not_cached: u64,
-}
+struct Counts([u64; COUNTERS.len()]);
 
 impl Counts {
     fn read(conn: &mut Conn) -> Result<Counts> {
-        let mut counts = Counts::default();
-        for (name, value) in conn.query::<(String, u64), _>("SHOW GLOBAL STATUS LIKE 'Qcache_%'")? {
-            match name.as_str() {
-                "Qcache_hits" => counts.hits = value,
-                "Qcache_inserts" => counts.inserts = value,
-                "Qcache_lowmem_prunes" => counts.prunes = value,
-                "Qcache_not_cached" => counts.not_cached = value,
-                _ => {}
-            }
-        }
-        Ok(counts)
+        let told = conn.query::<(String, u64), _>("SHOW GLOBAL STATUS LIKE 'Qcache_%'")?;
+        let of = |counter: &str| told.iter().find(|(name, _)| name == counter).map_or(0, |(_, value)| *value);
+        Ok(Counts(COUNTERS.map(of)))
     }
 
     /// Adds the counts between `from` and `to`. The server's sessions count some of them without a
     /// lock: a session that is preempted in between undoes the counts of the others. A negative
     /// difference counts as 0.
     fn add(&mut self, from: &Counts, to: &Counts) {
-        self.hits += to.hits.saturating_sub(from.hits);
-        self.inserts += to.inserts.saturating_sub(from.inserts);
-        self.prunes += to.prunes.saturating_sub(from.prunes);
-        self.not_cached += to.not_cached.saturating_sub(from.not_cached);
+        for (sum, (from, to)) in self.0.iter_mut().zip(from.0.iter().zip(to.0)) {
+            *sum += to.saturating_sub(*from);
+        }
     }
 
     /// A sentence on the counts.
     fn in_words(&self) -> &'static str {
-        match self {
-            Counts { inserts: 0, not_cached: 0, .. } => "not asked",
-            Counts { inserts: 0, .. } => "nothing was cached",
+        let Counts([hits, inserts, _, not_cached]) = *self;
+        match (inserts, not_cached) {
+            (0, 0) => "not asked",
+            (0, _) => "nothing was cached",
             // A result that is worth its room is used at least once.
-            Counts { hits, inserts, .. } if hits < inserts => "inserted but hardly ever used",
+            _ if hits < inserts => "inserted but hardly ever used",
             _ => "used",
         }
     }
 
     fn document(&self) -> Map<String, Value> {
-        metrics(json!({
-            "qcache_hits": self.hits,
-            "qcache_inserts": self.inserts,
-            "qcache_lowmem_prunes": self.prunes,
-            "qcache_not_cached": self.not_cached,
-            "query_cache_was": self.in_words(),
-        }))
+        let named = COUNTERS.iter().zip(self.0).map(|(name, value)| (name.to_lowercase(), json!(value)));
+        named.chain([("query_cache_was".to_owned(), json!(self.in_words()))]).collect()
     }
 }
 
@@ -328,13 +313,10 @@ fn in_words(Measured { cell, counts }: &Measured) -> Option<String> {
     } else {
         format!("what the query cache costs or gives is less than what the turns differ by (middle {:.3})", on.value)
     };
-    let asked = counts[0];
+    let [hits, inserts, prunes, not_cached] = counts[0].0.map(count);
     Some(format!(
-        "With statements {statements} {effect}. Results inserted: {}, removed for lack of room: {}, used again: {}, not cached: {}.",
-        count(asked.inserts),
-        count(asked.prunes),
-        count(asked.hits),
-        count(asked.not_cached)
+        "With statements {statements} {effect}. Results inserted: {inserts}, removed for lack of room: {prunes}, \
+         used again: {hits}, not cached: {not_cached}."
     ))
 }
 
@@ -381,7 +363,7 @@ fn counters(measured: &[Measured], words: &[&str], sides: &[Side<'_>]) -> Grid {
         for (side, counts) in sides.iter().zip(counts) {
             let mut row = cell.name.clone();
             row.push(side.name().to_owned());
-            row.extend([counts.hits, counts.inserts, counts.prunes, counts.not_cached].map(count));
+            row.extend(counts.0.map(count));
             row.push(counts.in_words().to_owned());
             grid.rows.push(row);
         }
@@ -406,7 +388,7 @@ mod tests {
 
     #[test]
     fn the_counters_are_said_in_words() {
-        let words = |hits, inserts, not_cached| Counts { hits, inserts, prunes: 0, not_cached }.in_words();
+        let words = |hits, inserts, not_cached| Counts([hits, inserts, 0, not_cached]).in_words();
         assert_eq!(words(76_349, 298_916, 0), "inserted but hardly ever used");
         assert_eq!(words(0, 0, 1_105_842), "nothing was cached");
         assert_eq!(words(10, 3, 0), "used");
@@ -415,10 +397,8 @@ mod tests {
 
     #[test]
     fn a_counter_that_fell_counted_nothing() {
-        let (from, to) =
-            (Counts { not_cached: 117, ..Counts::default() }, Counts { hits: 3, not_cached: 5, ..Counts::default() });
         let mut counts = Counts::default();
-        counts.add(&from, &to);
-        assert_eq!(counts, Counts { hits: 3, ..Counts::default() });
+        counts.add(&Counts([0, 0, 0, 117]), &Counts([3, 0, 0, 5]));
+        assert_eq!(counts, Counts([3, 0, 0, 0]));
     }
 }
