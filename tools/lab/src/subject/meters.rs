@@ -47,6 +47,38 @@ struct Dial {
     variables: [&'static str; 3],
 }
 
+const fn gauge(title: &'static str, unit: &'static str, variables: [&'static str; 3]) -> Dial {
+    Dial { title, unit, grows: false, variables }
+}
+
+const fn counter(title: &'static str, unit: &'static str, variables: [&'static str; 3]) -> Dial {
+    Dial { title, unit, grows: true, variables }
+}
+
+/// In the order of [`Meter::ALL`].
+static DIALS: [Dial; Meter::ALL.len()] = [
+    counter("throughput", "transactions per second", ["Com_commit"; 3]),
+    gauge("history", "transactions", ["Holdfast_history_list_length", "Innodb_history_list_length", ""]),
+    gauge("versions kept for snapshots", "count", ["Holdfast_versions_stored", "", ""]),
+    gauge("checkpoint age", "bytes", ["Holdfast_checkpoint_age", "Innodb_checkpoint_age", ""]),
+    counter(
+        "log written",
+        "bytes per second",
+        ["Holdfast_os_log_written", "Innodb_os_log_written", "Rocksdb_wal_bytes"],
+    ),
+    gauge("free frames", "pages", ["Holdfast_buffer_pool_pages_free", "Innodb_buffer_pool_pages_free", ""]),
+    gauge("dirty frames", "pages", ["Holdfast_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_dirty", ""]),
+    counter("pages read", "per second", ["Holdfast_pages_read", "Innodb_pages_read", ""]),
+    counter("pages written", "per second", ["Holdfast_pages_written", "Innodb_pages_written", ""]),
+    counter(
+        "waits for a free frame",
+        "per second",
+        ["Holdfast_buffer_pool_wait_free", "Innodb_buffer_pool_wait_free", ""],
+    ),
+    counter("syncs of a loop beside it", "per second", [""; 3]),
+    gauge("core to core", "nanoseconds", [""; 3]),
+];
+
 /// Readings, in the order of [`Meter::ALL`]; `None` if the engine does not report one.
 pub type Values = [Option<f64>; Meter::ALL.len()];
 
@@ -67,41 +99,8 @@ impl Meter {
         Meter::CoreToCore,
     ];
 
-    fn dial(self) -> Dial {
-        let gauge = |title, unit, variables| Dial { title, unit, grows: false, variables };
-        let counter = |title, unit, variables| Dial { title, unit, grows: true, variables };
-        match self {
-            Meter::Commits => counter("throughput", "transactions per second", ["Com_commit"; 3]),
-            Meter::History => {
-                gauge("history", "transactions", ["Holdfast_history_list_length", "Innodb_history_list_length", ""])
-            }
-            Meter::Versions => gauge("versions kept for snapshots", "count", ["Holdfast_versions_stored", "", ""]),
-            Meter::Age => gauge("checkpoint age", "bytes", ["Holdfast_checkpoint_age", "Innodb_checkpoint_age", ""]),
-            Meter::Log => counter(
-                "log written",
-                "bytes per second",
-                ["Holdfast_os_log_written", "Innodb_os_log_written", "Rocksdb_wal_bytes"],
-            ),
-            Meter::Free => {
-                gauge("free frames", "pages", ["Holdfast_buffer_pool_pages_free", "Innodb_buffer_pool_pages_free", ""])
-            }
-            Meter::Dirty => gauge(
-                "dirty frames",
-                "pages",
-                ["Holdfast_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_dirty", ""],
-            ),
-            Meter::Reads => counter("pages read", "per second", ["Holdfast_pages_read", "Innodb_pages_read", ""]),
-            Meter::Writes => {
-                counter("pages written", "per second", ["Holdfast_pages_written", "Innodb_pages_written", ""])
-            }
-            Meter::FreeWaits => counter(
-                "waits for a free frame",
-                "per second",
-                ["Holdfast_buffer_pool_wait_free", "Innodb_buffer_pool_wait_free", ""],
-            ),
-            Meter::CoreToCore => gauge("core to core", "nanoseconds", [""; 3]),
-            Meter::Syncs => counter("syncs of a loop beside it", "per second", [""; 3]),
-        }
+    fn dial(self) -> &'static Dial {
+        &DIALS[self as usize]
     }
 
     /// Title of its chart.
@@ -201,5 +200,6 @@ mod tests {
         for (n, meter) in Meter::ALL.into_iter().enumerate() {
             assert_eq!(meter as usize, n);
         }
+        assert_eq!([Meter::Free, Meter::CoreToCore].map(Meter::title), ["free frames", "core to core"]);
     }
 }
