@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use clap::{ArgMatches, Args, Command, FromArgMatches, Subcommand};
+use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::json;
 
 use crate::args::common::{CommonArgs, DIRECTORY, TargetArg};
@@ -22,26 +22,12 @@ use crate::rig::site::data_in;
 use crate::server::turns;
 use crate::{answers, report};
 
-/// `holdfast lab`: the experiments.
-#[derive(Debug, Args)]
-pub struct LabArgs {
-    /// The experiment.
-    #[command(subcommand)]
-    pub experiment: Chosen,
-}
-
-/// The experiment that was chosen, with its arguments.
+/// `holdfast lab`: the experiment that was chosen, with its arguments.
 #[derive(Debug)]
-pub struct Chosen {
+pub struct LabArgs {
     /// `None` for all of them.
     one: Option<&'static Experiment>,
     matches: ArgMatches,
-}
-
-impl Chosen {
-    fn common(&self) -> Result<CommonArgs> {
-        Ok(CommonArgs::from_arg_matches(&self.matches)?)
-    }
 }
 
 /// The subcommand for all experiments.
@@ -53,32 +39,29 @@ Examples:
   holdfast lab all --dir /mnt/ssd --json all.json
   holdfast lab all --baseline all.json                what changed since, beyond noise";
 
-impl Subcommand for Chosen {
-    fn augment_subcommands(lab: Command) -> Command {
+impl Args for LabArgs {
+    fn augment_args(lab: Command) -> Command {
         let all = CommonArgs::augment_args(Command::new(ALL));
         let all = all.about("All experiments, one report").after_help(ALL_EXAMPLES);
-        lab.subcommands(EXPERIMENTS.iter().map(Experiment::command)).subcommand(all)
+        let lab = lab.subcommands(EXPERIMENTS.iter().map(Experiment::command)).subcommand(all);
+        lab.subcommand_required(true).arg_required_else_help(true)
     }
 
-    fn augment_subcommands_for_update(lab: Command) -> Command {
-        Chosen::augment_subcommands(lab)
-    }
-
-    fn has_subcommand(name: &str) -> bool {
-        name == ALL || EXPERIMENTS.iter().any(|one| one.name == name)
+    fn augment_args_for_update(lab: Command) -> Command {
+        LabArgs::augment_args(lab)
     }
 }
 
-impl FromArgMatches for Chosen {
-    fn from_arg_matches(lab: &ArgMatches) -> Result<Chosen, clap::Error> {
+impl FromArgMatches for LabArgs {
+    fn from_arg_matches(lab: &ArgMatches) -> Result<LabArgs, clap::Error> {
         let missing = || clap::Error::new(clap::error::ErrorKind::MissingSubcommand);
         let (name, matches) = lab.subcommand().ok_or_else(missing)?;
         let one = EXPERIMENTS.iter().find(|one| one.name == name);
-        Ok(Chosen { one, matches: matches.clone() })
+        Ok(LabArgs { one, matches: matches.clone() })
     }
 
     fn update_from_arg_matches(&mut self, lab: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Chosen::from_arg_matches(lab)?;
+        *self = LabArgs::from_arg_matches(lab)?;
         Ok(())
     }
 }
@@ -89,10 +72,10 @@ impl FromArgMatches for Chosen {
 /// # Errors
 /// If the experiment cannot be run, or a file cannot be written.
 pub fn run(args: &LabArgs) -> Result<Answer> {
-    let common = &args.experiment.common()?;
+    let common = &CommonArgs::from_arg_matches(&args.matches)?;
     let baseline = common.baseline.as_deref().map(Baseline::read).transpose()?;
     std::fs::create_dir_all(&common.dir).with_context(|| format!("create the directory {}", common.dir.display()))?;
-    let report = common.report_path(args.experiment.one.map_or(ALL, |one| one.name));
+    let report = common.report_path(args.one.map_or(ALL, |one| one.name));
     if report.is_some() && common.report.is_none() {
         std::fs::create_dir_all(DIRECTORY).with_context(|| format!("create the directory {DIRECTORY}"))?;
     }
@@ -103,9 +86,9 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
         progress
             .line(&format!("{} is data of a run that was interrupted: remove it if no lab runs there", left.display()));
     }
-    let result = match args.experiment.one {
+    let result = match args.one {
         None => all(common, &mut progress),
-        Some(one) => experiment(one, &args.experiment.matches, &mut progress).map(Done::of),
+        Some(one) => experiment(one, &args.matches, &mut progress).map(Done::of),
     };
     progress.finish();
     let mut done = result?;
