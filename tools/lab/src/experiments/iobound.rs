@@ -365,11 +365,13 @@ impl Surroundings<'_, '_> {
     }
 }
 
+pub(crate) const PUBLISHED: &str = "Published in 2010: all engines peak at the in-memory 20,000 TPS read-only and 35,000 at RW=1, then fall to 10,000 with the \
+                                    smaller pool, even with every byte in the file system's cache.";
+
 fn lead(options: &Options) -> String {
     format!(
         "dbSTRESS, {} sessions, AntiDEAD 200 instead of 2000, so that ten times as many objects are visited; a pool of a tenth of their pages. \
-         Published in 2010: all engines peak at the in-memory 20,000 TPS read-only and 35,000 at RW=1, then fall to 10,000 with the smaller \
-         pool, even with every byte in the file system's cache.",
+         {PUBLISHED}",
         options.sessions
     )
 }

@@ -168,7 +168,7 @@ pub fn lines(chart: &Chart, classes: &[&'static str]) -> Option<Markup> {
     let frame = Frame { x: (min_x, max_x), y_max: headroom(max_y), height: 260.0 };
     let lines = || chart.lines.iter().zip(classes);
     let hover: Vec<_> = lines()
-        .map(|(l, class)| json!({"name": l.name, "class": class, "x": xs(&l.points), "y": ys(&l.points)}))
+        .map(|(l, class)| json!({"name": l.name, "class": class, "x": rounded(l.points.iter().map(|p| p.0)), "y": rounded(l.points.iter().map(|p| p.1))}))
         .collect();
     Some(figure(
         &chart.title,
@@ -184,17 +184,13 @@ pub fn lines(chart: &Chart, classes: &[&'static str]) -> Option<Markup> {
     ))
 }
 
-fn xs(points: &[(f64, f64)]) -> Vec<f64> {
-    points.iter().map(|p| round(p.0)).collect()
-}
-
-fn ys(points: &[(f64, f64)]) -> Vec<f64> {
-    points.iter().map(|p| round(p.1)).collect()
-}
-
 /// Enough digits for a tooltip.
 fn round(v: f64) -> f64 {
     (v * 1000.0).round() / 1000.0
+}
+
+fn rounded(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    values.map(round).collect()
 }
 
 fn figure(title: &str, frame: &Frame, hover: &serde_json::Value, drawing: Markup) -> Markup {
@@ -225,16 +221,10 @@ impl StackChart {
             areas.push((layer.class, format!("{}Z", path(upper.chain(lower)))));
             below = above;
         }
-        let x: Vec<f64> = self.x.iter().map(|&x| round(x)).collect();
-        let hover: Vec<_> = self
-            .layers
-            .iter()
-            .rev()
-            .map(|l| {
-                let y: Vec<f64> = l.values.iter().map(|&y| round(y)).collect();
-                json!({"name": l.name, "class": l.class, "x": x, "y": y})
-            })
-            .collect();
+        let x = rounded(self.x.iter().copied());
+        let series =
+            |l: &Layer| json!({"name": l.name, "class": l.class, "x": x, "y": rounded(l.values.iter().copied())});
+        let hover: Vec<_> = self.layers.iter().rev().map(series).collect();
         Some(figure(
             &self.title,
             &frame,

@@ -1,5 +1,7 @@
 //! What was measured, judged and shown.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value, json};
 
 use super::plan::{GB, Step};
@@ -21,6 +23,13 @@ const MEMORY: Bar = Bar::AtMost(1.1);
 pub(super) struct Taken {
     pub seconds: f64,
     pub peak_bytes: u64,
+}
+
+/// What was done before the kill.
+pub(super) struct Killed {
+    /// The rows that committed transactions have changed.
+    pub changed: HashSet<u32>,
+    pub log_bytes: u64,
 }
 
 /// What was measured of a size.

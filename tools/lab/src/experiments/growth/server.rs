@@ -7,7 +7,7 @@ use holdfast_workload::rng::Rng;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
-use super::outcome::Size;
+use super::outcome::{Killed, Size};
 use super::plan::{Options, Step, UNFINISHED, UPDATES, USUAL_AGE};
 use super::watch::{Reached, Watch};
 use crate::progress::Progress;
@@ -57,13 +57,6 @@ pub(super) fn measure(
     table.side.stop()?;
     let (taken, lost) = (watch.taken, [missed, wrong]);
     Ok(Size { mib, rows, bytes: u64::from(rows) * BYTES_PER_ROW, taken, log_bytes: killed.log_bytes, lost, findings })
-}
-
-/// What was done before the kill.
-struct Killed {
-    /// The rows that committed transactions have changed.
-    changed: HashSet<u32>,
-    log_bytes: u64,
 }
 
 impl Table<'_, '_> {

@@ -15,7 +15,7 @@ use holdfast_workload::sysbench::{self, SbRow};
 use holdfast_workload::{Failure, Rows as _, Scan, TableNo};
 use tempfile::TempDir;
 
-use super::outcome::Size;
+use super::outcome::{Killed, Size};
 use super::plan::{EMBEDDED, Options, Step, UNFINISHED, UPDATES, USUAL_AGE};
 use super::watch::{Reached, Watch};
 use crate::progress::Progress;
@@ -63,13 +63,6 @@ pub(super) fn measure(options: &Options, mib: u64, before: Option<&Size>, progre
     let findings = findings + report.findings.len() as u64;
     let (taken, lost) = (watch.taken, [missed, wrong]);
     Ok(Size { mib, rows, bytes, taken, log_bytes: killed.log_bytes, lost, findings })
-}
-
-/// What was done before the kill.
-struct Killed {
-    /// The rows that committed transactions have changed.
-    changed: HashSet<u32>,
-    log_bytes: u64,
 }
 
 impl Subject<'_> {

@@ -11,7 +11,7 @@ use holdfast_server::{Cache, Release, apt};
 use mysql::prelude::Queryable;
 use serde_json::{Value, json};
 
-use super::{METHODS, MODES, Options, WIDTHS};
+use super::{METHODS, MODES, Options, PUBLISHED, WIDTHS};
 use crate::claims::{Bar, Claim};
 use crate::document::Document;
 use crate::progress::Progress;
@@ -164,13 +164,11 @@ fn findings(options: &Options, mut place: Place, measured: Measured, sides: &[Si
         options.workload().bytes() >> 20,
         small_pool(visited) >> 20
     );
-    let published = "Published in 2010: all engines peak at the in-memory 20,000 TPS read-only and 35,000 at RW=1, then fall to 10,000 with the \
-                     smaller pool, even with every byte in the file system's cache.";
     let words = ["files", "mode", "pool", "AntiDEAD"];
     Findings {
         name: ("iobound", "The same workload, ten times the pages"),
         place,
-        lead: (what, published.to_owned()),
+        lead: (what, PUBLISHED.to_owned()),
         words: in_words(&cells, sides),
         settings: options.workload().settings(json!({
             "anti_dead": WIDTHS,
