@@ -340,3 +340,22 @@ fn and_a_full_log_keeps_no_database_shut() {
         common::assert_sound(&db);
     }
 }
+
+/// A reader that began before keeps the definitions of then.
+#[test]
+fn and_a_reader_does_not_keep_the_log_behind_a_drop() {
+    for op in [FaultOp::Open, FaultOp::Read] {
+        let (left, file) = killed(true);
+        let faults = FaultDisk::new(Arc::new(left.clone()));
+        faults.schedule(Fault::nth(op, 2).on(&file).sticky());
+        let db = tight_on(&faults).open("test").unwrap();
+        let reader = db.begin_read().unwrap();
+        assert!(reader.open_table(&ROWS).and_then(|rows| rows.get(1)).is_err());
+        db.drop_table("rows").unwrap();
+        fill_log(&db).unwrap();
+        assert_eq!(reader.open_table(&OTHER).unwrap().get(1).unwrap().unwrap(), "behind it");
+        drop(reader);
+        assert!(!left.exists(&file).unwrap());
+        other_is_whole(&db);
+    }
+}

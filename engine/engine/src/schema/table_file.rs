@@ -279,10 +279,15 @@ struct Withheld {
 }
 
 impl Withheld {
+    /// Keeps the log no longer.
+    fn release(&self) {
+        self.store.pool().release(self.id);
+    }
+
     /// Discards its pages, and keeps the log no longer.
     fn end(&self) -> Result<()> {
         self.space.as_ref().map_or(Ok(()), |space| space.close(true))?;
-        self.store.pool().release(self.id);
+        self.release();
         Ok(())
     }
 }
@@ -378,9 +383,12 @@ impl TableFile {
         self.stays.load(Ordering::Acquire)
     }
 
-    /// From now on the file goes with the last holder.
+    /// From now on the file goes with the last holder. The log is not kept for it even until then.
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
+        if let Some(withheld) = self.withheld.get() {
+            withheld.release();
+        }
     }
 
     /// Whether the catalog does not have the table any more.
