@@ -19,8 +19,8 @@ use std::time::Duration;
 use holdfast_base::SpaceId;
 
 use crate::ddl::tables::{
-    Plan, build, durability_for_all, find, forget, keep_file, keep_file_of, keep_writers_out, let_file_go, let_go,
-    make, named, open_new,
+    Plan, build, durability_for_all, find, forget, keep_file, keep_file_of, keep_writers_out,
+    keep_writers_out_for_good, let_file_go, let_go, make, named, open_new,
 };
 use crate::instance::Instance;
 use crate::schema::catalog::TableRecord;
@@ -36,7 +36,7 @@ pub(crate) fn truncate_table(instance: &Instance, name: &str, wait: Duration) ->
     table.check_record()?;
     let plan = Plan::like(&table);
     let enter = |space: &_, record, _| {
-        let _closed = keep_writers_out(instance, &table, wait)?;
+        let _closed = keep_writers_out_for_good(instance, &table, wait)?;
         let new = open_new(instance, &plan, space, record, 0);
         new.store.learn_specs(table.store.specs());
         let replacement = Replacement { old: Arc::clone(&table), new: Arc::clone(&new), options: None };

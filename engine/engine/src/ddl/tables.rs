@@ -358,10 +358,25 @@ pub(crate) fn find(instance: &Instance, name: &str) -> Result<Arc<TableHandle>> 
 /// caller does not hold the lock of the catalog: by the time that it does, the table may have been
 /// dropped, or have got another name.
 pub(crate) fn keep_writers_out(instance: &Instance, table: &TableHandle, wait: Duration) -> Result<Closed> {
+    shut_writers_out(instance, table, wait, &|_| false)
+}
+
+/// As [`keep_writers_out`], of a table that is about to go. What the device does not return cannot
+/// be undone, and goes with the table.
+pub(super) fn keep_writers_out_for_good(instance: &Instance, table: &TableHandle, wait: Duration) -> Result<Closed> {
+    shut_writers_out(instance, table, wait, &Error::is_unread)
+}
+
+fn shut_writers_out(
+    instance: &Instance,
+    table: &TableHandle,
+    wait: Duration,
+    may_stay: &dyn Fn(&Error) -> bool,
+) -> Result<Closed> {
     let file = &table.store.file;
     let closed = file.close_gate(&instance.wait(wait))?;
     if file.lifetime == Lifetime::Lasting {
-        settle(instance, table, &instance.wait(wait))?;
+        settle(instance, table, &instance.wait(wait), may_stay)?;
     }
     Ok(closed)
 }
@@ -374,13 +389,17 @@ pub(crate) fn wake_waits(instance: &Instance) {
 
 /// Sees to it that what transactions without a user have changed in the table is undone. What they
 /// have changed in other tables only does not matter, nor does damage: the table that is damaged
-/// can be dropped, since rollback passes over what is dropped.
-fn settle(instance: &Instance, table: &TableHandle, wait: &Wait<'_>) -> Result<()> {
+/// can be dropped, since rollback passes over what is dropped. `may_stay`: whether an error that
+/// stands in the way does not matter, either.
+fn settle(instance: &Instance, table: &TableHandle, wait: &Wait<'_>, may_stay: &dyn Fn(&Error) -> bool) -> Result<()> {
     let indexes = index_ids(table);
     let rolled_back = instance.txns.roll_back_losers_of(&indexes);
     instance.txns.wait_for_rollbacks(&indexes, wait)?;
     if instance.txns.loser_has_changed(&indexes)? {
-        return Err(rolled_back.err().unwrap_or(Error::LockTimeout));
+        let error = rolled_back.err().unwrap_or(Error::LockTimeout);
+        if !may_stay(&error) {
+            return Err(error);
+        }
     }
     keep_for_prepared(instance, table)
 }
@@ -472,7 +491,7 @@ pub(super) fn forget(instance: &Instance, table: &TableHandle) {
 
 pub(crate) fn drop_table(instance: &Instance, name: &str, wait: Duration) -> Result<()> {
     instance.check_writable()?;
-    let closed = keep_writers_out(instance, &*find(instance, name)?, wait)?;
+    let closed = keep_writers_out_for_good(instance, &*find(instance, name)?, wait)?;
     let _ddl = instance.ddl.lock();
     // Its definition may have changed since.
     let table = find(instance, name)?;
