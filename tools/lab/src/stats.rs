@@ -65,9 +65,9 @@ impl Estimate {
             |t: f64| Interval { low: from(to(value) - t * deviation), high: from(to(value) + t * deviation) };
         Some(Estimate {
             value,
-            likely: interval(student(Confidence::Likely, freedom)),
-            firm: interval(student(Confidence::Firm, freedom)),
-            sure: interval(student(Confidence::Sure, freedom)),
+            likely: interval(student(LIKELY, freedom)),
+            firm: interval(student(FIRM, freedom)),
+            sure: interval(student(SURE, freedom)),
             turns,
             spread: groups.iter().map(|group| spread(group)).fold(0.0, f64::max),
         })
@@ -114,32 +114,20 @@ fn deviation(values: impl Iterator<Item = f64> + Clone) -> f64 {
     (values.map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt()
 }
 
-/// How sure an interval is.
-#[derive(Clone, Copy)]
-enum Confidence {
-    /// 95 %.
-    Likely,
-    /// 99 %.
-    Firm,
-    /// 99.99 %.
-    Sure,
-}
+/// How sure an interval is: Student's t for 1 to 10 degrees of freedom, two-sided, and for infinitely
+/// many.
+type Confidence = ([f64; 10], f64);
 
-/// Student's t for 1 to 10 degrees of freedom at 95 %, two-sided.
-const LIKELY: [f64; 10] = [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
-/// The same at 99 %.
-const FIRM: [f64; 10] = [63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169];
-/// The same at 99.99 %.
-const SURE: [f64; 10] = [6366.2, 99.992, 28.0, 15.544, 11.178, 9.082, 7.885, 7.120, 6.594, 6.211];
+/// 95 %.
+const LIKELY: Confidence = ([12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228], 1.959_964);
+/// 99 %.
+const FIRM: Confidence = ([63.657, 9.925, 5.841, 4.604, 4.032, 3.707, 3.499, 3.355, 3.250, 3.169], 2.575_829);
+/// 99.99 %.
+const SURE: Confidence = ([6366.2, 99.992, 28.0, 15.544, 11.178, 9.082, 7.885, 7.120, 6.594, 6.211], 3.890_592);
 
 /// Student's t, two-sided. Above the tables by the expansion of Cornish and Fisher, which is right
 /// to a hundredth of itself there.
-fn student(confidence: Confidence, freedom: usize) -> f64 {
-    let (table, z) = match confidence {
-        Confidence::Likely => (LIKELY, 1.959_964_f64),
-        Confidence::Firm => (FIRM, 2.575_829),
-        Confidence::Sure => (SURE, 3.890_592),
-    };
+fn student((table, z): Confidence, freedom: usize) -> f64 {
     if let Some(t) = table.get(freedom.saturating_sub(1)) {
         return *t;
     }
@@ -187,11 +175,11 @@ mod tests {
 
     #[test]
     fn students_t_continues_its_tables() {
-        assert!((student(Confidence::Likely, 11) - 2.201).abs() < 0.01);
-        assert!((student(Confidence::Firm, 11) - 3.106).abs() < 0.01);
-        assert!((student(Confidence::Sure, 11) - 5.921).abs() < 0.03);
-        assert!((student(Confidence::Likely, 1000) - 1.962).abs() < 0.01);
-        assert!((student(Confidence::Sure, 30) - 4.482).abs() < 0.01);
+        assert!((student(LIKELY, 11) - 2.201).abs() < 0.01);
+        assert!((student(FIRM, 11) - 3.106).abs() < 0.01);
+        assert!((student(SURE, 11) - 5.921).abs() < 0.03);
+        assert!((student(LIKELY, 1000) - 1.962).abs() < 0.01);
+        assert!((student(SURE, 30) - 4.482).abs() < 0.01);
     }
 
     #[test]
