@@ -6,7 +6,6 @@
 mod browser;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use holdfast_lab::conditions::Conditions;
@@ -26,7 +25,14 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 fn plan(turn: Duration) -> Plan {
-    Plan { contenders: contenders(&[]), rounds: Rounds { least: 2, most: 2 }, turn, cores: Cores::new(true), seed: 1 }
+    Plan {
+        contenders: contenders(&[]),
+        rounds: Rounds { least: 2, most: 2 },
+        turn,
+        cores: Cores::new(true),
+        seed: 1,
+        ..Plan::default()
+    }
 }
 
 const TURN: Duration = Duration::from_millis(2200);
@@ -49,12 +55,11 @@ fn flush_options() -> flush::Options {
         capacities: vec![8 << 20],
         settle: TURN,
         modelled: None,
-        dir: PathBuf::from("."),
     }
 }
 
 fn freepages_options() -> freepages::Options {
-    freepages::Options { plan: plan(TURN), objects: 6000, sessions: 2, log_bytes: 8 << 20, dir: PathBuf::from(".") }
+    freepages::Options { plan: plan(TURN), objects: 6000, sessions: 2, log_bytes: 8 << 20 }
 }
 
 fn overflow_options() -> overflow::Options {
@@ -64,7 +69,6 @@ fn overflow_options() -> overflow::Options {
         shares: vec![0.5, 2.0],
         threads: vec![1, 8],
         any_pool: false,
-        dir: PathBuf::from("."),
     }
 }
 
@@ -74,12 +78,11 @@ fn querycache_options() -> querycache::Options {
 
 fn iobound_options() -> iobound::Options {
     let fio = Err("not beside servers".to_owned());
-    iobound::Options { plan: plan(TURN / 2), objects: 2500, sessions: 3, dir: PathBuf::from("."), fio }
+    iobound::Options { plan: plan(TURN / 2), objects: 2500, sessions: 3, fio }
 }
 
 fn growth_options() -> growth::Options {
-    let (mib, dir) = (vec![4, 8], PathBuf::from("."));
-    growth::Options { plan: plan(TURN), mib, pool_bytes: 8 << 20, log_bytes: 8 << 20, dir }
+    growth::Options { plan: plan(TURN), mib: vec![4, 8], pool_bytes: 8 << 20, log_bytes: 8 << 20 }
 }
 
 fn documents() -> Vec<Document> {

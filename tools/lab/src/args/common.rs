@@ -1,6 +1,7 @@
 //! The arguments of all experiments.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use holdfast_server::Release;
@@ -9,6 +10,8 @@ use crate::document::Document;
 use crate::pin::Cores;
 use crate::server::address::{self, Address};
 use crate::server::contender::Engine;
+use crate::server::turns::{self, Plan};
+use crate::turns::Rounds;
 
 /// The default folder for reports.
 pub(crate) const DIRECTORY: &str = ".lab";
@@ -112,6 +115,18 @@ impl CommonArgs {
             (true, _) => quick,
             (_, true) => full,
             _ => default,
+        }
+    }
+
+    /// The plan of an experiment with engines in turns.
+    pub(super) fn plan(&self, engines: &[Engine], pairs: usize, turn: Duration) -> Plan {
+        Plan {
+            contenders: turns::contenders(engines),
+            rounds: Rounds::up_to_twice(pairs),
+            turn,
+            cores: self.cores(),
+            seed: self.seed,
+            dir: self.dir.clone(),
         }
     }
 

@@ -12,8 +12,6 @@ use crate::progress::Progress;
 use crate::server;
 use crate::server::contender::Engine;
 use crate::server::turns::running;
-use crate::server::turns::{self, Plan};
-use crate::turns::Rounds;
 
 /// `holdfast lab querycache`.
 #[derive(Debug, Args)]
@@ -55,13 +53,7 @@ impl QuerycacheArgs {
     fn options(&self) -> querycache::Options {
         let common = &self.common;
         let (rows, pairs, turn) = common.sized((60_000, 7, 1), (200_000, 9, 4), (1_000_000, 7, 60));
-        let plan = Plan {
-            contenders: turns::contenders(&[]),
-            rounds: Rounds::up_to_twice(pairs),
-            turn: Duration::from_secs(turn),
-            cores: common.cores(),
-            seed: common.seed,
-        };
+        let plan = common.plan(&[], pairs, Duration::from_secs(turn));
         let (threads, cache_bytes) = (usize::from(self.threads), self.query_cache_mib << 20);
         querycache::Options { plan, rows, threads, cache_bytes }
     }

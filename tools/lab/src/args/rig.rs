@@ -14,10 +14,9 @@ use crate::progress::Progress;
 use crate::rig::fio::Fio;
 use crate::server;
 use crate::server::contender::Engine;
+use crate::server::turns::Plan;
 use crate::server::turns::running::{self, OnServer};
 use crate::server::turns::workload::Workload;
-use crate::server::turns::{self, Plan};
-use crate::turns::Rounds;
 
 /// The arguments of an experiment.
 #[derive(Debug, Args)]
@@ -190,7 +189,6 @@ impl RigArgs {
             shares: self.sized(quick, all, all).to_vec(),
             threads: vec![1, 8, 40],
             any_pool: self.common.full,
-            dir: self.common.dir.clone(),
         }
     }
 
@@ -221,7 +219,6 @@ impl RigArgs {
             capacities: self.capacities(if embedded { &[32, 256] } else { &[32] }, &[32, 256], &[32, 256, 2048]),
             settle: if embedded { self.seconds(3.0, 10.0, 120.0) } else { turn },
             modelled: (embedded || self.common.disk == Some(DiskArg::Model)).then_some(model),
-            dir: self.common.dir.clone(),
         }
     }
 
@@ -242,13 +239,7 @@ impl RigArgs {
 
     /// The plan of turns on private servers.
     fn plan(&self, pairs: usize, turn: Duration) -> Plan {
-        Plan {
-            contenders: turns::contenders(&self.engines),
-            rounds: Rounds::up_to_twice(pairs),
-            turn,
-            cores: self.common.cores(),
-            seed: self.common.seed,
-        }
+        self.common.plan(&self.engines, pairs, turn)
     }
 
     fn server_workload(&self, objects: u32) -> Workload {
@@ -269,18 +260,15 @@ impl RigArgs {
             objects: self.sized(20_000, 50_000, 1_000_000),
             sessions: 32,
             log_bytes: mib * MIB,
-            dir: self.common.dir.clone(),
         }
     }
 
     fn soak(&self) -> soak::Options {
         soak::Options {
+            plan: self.plan(1, self.seconds(40.0, 300.0, 1800.0)),
             objects: self.sized(10_000, 20_000, 20_000),
             sessions: 16,
-            duration: self.seconds(40.0, 300.0, 1800.0),
             pool_bytes: self.sized(16 * MIB, 32 * MIB, 32 * MIB),
-            dir: self.common.dir.clone(),
-            seed: self.common.seed,
         }
     }
 
@@ -293,7 +281,6 @@ impl RigArgs {
             mib,
             pool_bytes: (smallest / 2).clamp(growth::LEAST_POOL, 256 * MIB),
             log_bytes: self.sized(8, 96, 96) * MIB,
-            dir: self.common.dir.clone(),
         }
     }
 
@@ -305,7 +292,6 @@ impl RigArgs {
             plan: self.plan(self.sized(3, 5, 5), turn),
             objects: self.sized(50_000, 100_000, 10_000_000),
             sessions: 32,
-            dir: self.common.dir.clone(),
             fio,
         }
     }

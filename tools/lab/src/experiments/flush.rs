@@ -17,11 +17,9 @@
 //! with dbSTRESS or dbt2. On a server that the user names the capacity is the server's own, and the
 //! log is filled with the durability of the server.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use holdfast::FlushMethod;
 use holdfast_testkit::DiskModel;
 use holdfast_workload::dbstress;
 use serde_json::json;
@@ -59,8 +57,6 @@ pub struct Options {
     pub settle: Duration,
     /// The modelled disk, if there is one.
     pub modelled: Option<DiskModel>,
-    /// Directory of the real disk of the embedded engine.
-    pub dir: PathBuf,
 }
 
 /// The least age at which the checkpoint has to settle, as a share of the capacity.
@@ -88,7 +84,7 @@ struct Case {
 /// Runs the experiment on the embedded engine.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let model = DiskKind::Model(options.modelled.context("the embedded engine begins on a modelled disk")?);
-    let real = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
+    let real = options.plan.files();
     let smallest = options.capacities.iter().copied().min().context("no capacity")?;
     let mut disks: Vec<_> = options.capacities.iter().map(|&capacity| ("modelled disk", &model, capacity)).collect();
     disks.push(("real disk", &real, smallest));
@@ -108,8 +104,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
         let modelled = matches!(kind, DiskKind::Model(_));
         cases.push(case(options, (name, capacity, modelled), &mut sides, progress)?);
     }
-    let words = format!("on the modelled disk, and on files in {}", options.dir.display());
-    let place = Place::embedded(&words, "a sync at every commit", Some(&options.dir));
+    let words = format!("on the modelled disk, and on files in {}", options.plan.dir.display());
+    let place = Place::embedded(&words, "a sync at every commit", Some(&options.plan.dir));
     Ok(findings(options, place, cases, &sides).report(&options.plan, &sides))
 }
 

@@ -12,11 +12,9 @@
 //!
 //! Every second of Holdfast has a transaction, or the claim fails.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use holdfast::FlushMethod;
 use holdfast_workload::dbstress;
 use serde_json::json;
 
@@ -27,7 +25,7 @@ use crate::figures::Grid;
 use crate::measure::{Figure, human, or_dash};
 use crate::progress::Progress;
 use crate::rig::sessions::SEL2;
-use crate::rig::site::{self, DiskKind, Site, Tables};
+use crate::rig::site::{self, Site, Tables};
 use crate::server::options::size;
 use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
 use crate::server::turns::running::{OnServer, There};
@@ -49,8 +47,6 @@ pub struct Options {
     pub sessions: u32,
     /// Capacity of the redo log, in bytes.
     pub log_bytes: u64,
-    /// Directory of the data of the embedded engine.
-    pub dir: PathBuf,
 }
 
 /// Bytes of an OBJECT with its rows of HISTORY in the pages of either engine.
@@ -78,12 +74,12 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading");
     progress.show(&format!("{} objects", options.objects));
     let tables = Tables::DbStress(dbstress::Options::light(options.objects, options.sessions, 1));
-    let kind = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
+    let kind = options.plan.files();
     let settings = site::Settings { log_bytes: Some(options.log_bytes), ..site::Settings::pool(options.pool_bytes()) };
     let site = Site::load(&kind, tables, options.plan.seed)?;
     let mut sides = [Embedded::open("holdfast", site, &settings, Instant::now())?];
-    let words = format!("on files in {}", options.dir.display());
-    let place = Place::embedded(&words, "a sync at every commit", Some(&options.dir));
+    let words = format!("on files in {}", options.plan.dir.display());
+    let place = Place::embedded(&words, "a sync at every commit", Some(&options.plan.dir));
     let measured = measure(options, &mut sides, progress)?;
     Ok(findings(options, place, measured, &sides).report(&options.plan, &sides))
 }
@@ -290,9 +286,7 @@ mod tests {
 
     #[test]
     fn the_pool_is_a_third_of_the_data() {
-        let (plan, dir) = (Plan::default(), PathBuf::new());
-        let options =
-            |objects| Options { plan: plan.clone(), objects, sessions: 1, log_bytes: 8 << 20, dir: dir.clone() };
+        let options = |objects| Options { plan: Plan::default(), objects, sessions: 1, log_bytes: 8 << 20 };
         assert_eq!(options(30_000).pool_bytes(), 40_000_000);
         assert_eq!(options(10).pool_bytes(), SMALLEST);
     }

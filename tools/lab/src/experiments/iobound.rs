@@ -23,7 +23,7 @@
 
 pub mod servers;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result};
 use holdfast::metrics::{Counter, Snapshot};
@@ -55,8 +55,6 @@ pub struct Options {
     pub objects: u32,
     /// Sessions.
     pub sessions: u32,
-    /// Directory of the disk of the embedded engine.
-    pub dir: PathBuf,
     /// fio, the reference for that disk, or why there is none: then the loop is the reference.
     pub fio: Result<Fio, String>,
 }
@@ -215,14 +213,14 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     for (method, flush) in METHODS {
         progress.step(method);
         progress.show("loading");
-        let kind = DiskKind::Real { dir: options.dir.clone(), method: flush };
+        let kind = DiskKind::Real { dir: options.plan.dir.clone(), method: flush };
         let site = Site::load(&kind, tables, options.plan.seed)?;
         let twin = Site::load(&kind, tables, options.plan.seed)?;
         for mode in MODES {
             cases.push(case(&site, &twin, method, mode, options, progress)?);
         }
     }
-    let mut document = Document::new("iobound", settings(options, &cases), Machine::this(Some(&options.dir)));
+    let mut document = Document::new("iobound", settings(options, &cases), Machine::this(Some(&options.plan.dir)));
     document.title = "The same workload, ten times the pages".to_owned();
     document.runs = cases.iter().map(document_run).collect();
     document.claims = claims(&cases, options);

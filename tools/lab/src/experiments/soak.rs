@@ -6,13 +6,13 @@
 //! without the data growing, latencies that rise, a row that a dump misses. So the last quarter of
 //! the run is compared with the second, and at the end everything is checked.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use holdfast::{Database, FlushMethod, VerifyOptions};
+use holdfast::{Database, VerifyOptions};
 use holdfast_workload::dbstress::{self, Table};
 use holdfast_workload::{Rows, Scan, TableNo};
 use serde::Serialize;
@@ -28,25 +28,22 @@ use crate::rig::load::Turn;
 use crate::rig::memory;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
-use crate::rig::site::{DiskKind, Settings, Site, Tables};
+use crate::rig::site::{Settings, Site, Tables};
+use crate::server::turns::Plan;
 use crate::stats::{Estimate, middle};
 use crate::target::embedded::{EmbeddedRows, definition};
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// One turn, and the seed.
+    pub plan: Plan,
     /// OBJECTs; HISTORY has 20 rows for each.
     pub objects: u32,
     /// Sessions.
     pub sessions: u32,
-    /// The duration of the run.
-    pub duration: Duration,
     /// The pool; it grows to twice that and back.
     pub pool_bytes: u64,
-    /// Directory of the disk.
-    pub dir: PathBuf,
-    /// Seed of data and load.
-    pub seed: u64,
 }
 
 /// Rows of the tables that are created and dropped.
@@ -86,15 +83,15 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let load = dbstress::Options::light(options.objects, options.sessions, 1);
     progress.step("loading");
     progress.show(&format!("{} objects", options.objects));
-    let kind = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
-    let site = Site::load(&kind, Tables::DbStress(load), options.seed)?;
+    let kind = options.plan.files();
+    let site = Site::load(&kind, Tables::DbStress(load), options.plan.seed)?;
     let db = site.open(&Settings::pool(options.pool_bytes))?;
     let done = Done::default();
-    let load = sessions(&db, &site, load, options.seed);
+    let load = sessions(&db, &site, load, options.plan.seed);
     let mut sampler = Sampler::new(&db);
     progress.step("everything at once");
     let scene = Scene { db: &db, site: &site, options, done: &done };
-    let (turn, footprints) = beside(scene, || sampler.run("soak", &load, options.duration, progress))?;
+    let (turn, footprints) = beside(scene, || sampler.run("soak", &load, options.plan.turn, progress))?;
     let mut charts = sampler.charts("Soak", load.classes());
     charts.insert(0, footprint_chart(&footprints));
     let p99: Vec<f64> = sampler.samples.iter().filter_map(|s| s.p99_ms).collect();
@@ -104,7 +101,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     db.close()?;
 
     let outcome = Outcome { turn, footprints, p99, findings: report.findings.len(), done };
-    let mut document = Document::new("soak", settings(options), Machine::this(Some(&options.dir)));
+    let mut document = Document::new("soak", settings(options), Machine::this(Some(&options.plan.dir)));
     document.title = "Everything at once, for a long time".to_owned();
     document.runs = vec![outcome.document_run()];
     document.claims = outcome.claims();
@@ -360,7 +357,7 @@ fn lead(options: &Options) -> String {
         "dbSTRESS RW=1, {} sessions, on files; beside it a dump in a loop, tables that come and go, snapshots, and a pool between one and two \
          times its size, for {:.0} seconds.",
         options.sessions,
-        options.duration.as_secs_f64()
+        options.plan.turn.as_secs_f64()
     )
 }
 
@@ -371,8 +368,8 @@ fn settings(options: &Options) -> serde_json::Value {
         "objects": options.objects,
         "sessions": options.sessions,
         "pool_bytes": options.pool_bytes,
-        "duration_s": options.duration.as_secs_f64(),
-        "seed": options.seed,
+        "duration_s": options.plan.turn.as_secs_f64(),
+        "seed": options.plan.seed,
     })
 }
 

@@ -19,16 +19,15 @@ const TURN: Duration = Duration::from_millis(150);
 
 /// The documents of all experiments; files are put into `dir`.
 pub fn documents(dir: &Path) -> Vec<Document> {
-    let dir = dir.to_owned();
     let mut progress = Progress::hidden();
-    let plan = Plan { rounds: Rounds { least: 3, most: 3 }, turn: TURN, seed: SEED, ..Plan::default() };
+    let plan =
+        Plan { rounds: Rounds { least: 3, most: 3 }, turn: TURN, seed: SEED, dir: dir.to_owned(), ..Plan::default() };
     let overflow = overflow::Options {
         plan: Plan { rounds: Rounds::up_to_twice(3), turn: 4 * TURN, ..plan.clone() },
         rows: 40_000,
         shares: vec![2.0],
         threads: vec![1, 2],
         any_pool: false,
-        dir: dir.clone(),
     };
     let flush = flush::Options {
         plan: Plan { rounds: Rounds { least: 1, most: 1 }, turn: Duration::from_secs(2), ..plan.clone() },
@@ -37,14 +36,12 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         capacities: vec![4 << 20],
         settle: TURN,
         modelled: Some(DiskModel::spinning().times_as_fast(100.0)),
-        dir: dir.clone(),
     };
     let freepages = freepages::Options {
         plan: Plan { rounds: Rounds { least: 1, most: 1 }, turn: Duration::from_secs(2), ..plan.clone() },
         objects: 6000,
         sessions: 2,
         log_bytes: 4 << 20,
-        dir: dir.clone(),
     };
     let sessions = sessions::Options {
         plan: Plan { rounds: Rounds { least: 2, most: 2 }, ..plan.clone() },
@@ -56,17 +53,14 @@ pub fn documents(dir: &Path) -> Vec<Document> {
     // Nothing is fetched: a machine without fio uses the loop.
     let fio = Fio::installed().map_err(|error| error.to_string());
     let rounds = Rounds::up_to_twice(2);
-    let iobound =
-        iobound::Options { plan: Plan { rounds, ..plan.clone() }, objects: 1500, sessions: 2, dir: dir.clone(), fio };
+    let iobound = iobound::Options { plan: Plan { rounds, ..plan.clone() }, objects: 1500, sessions: 2, fio };
     let soak = soak::Options {
+        plan: Plan { turn: Duration::from_secs(5), ..plan.clone() },
         objects: 1000,
         sessions: 2,
-        duration: Duration::from_secs(5),
         pool_bytes: 8 << 20,
-        dir: dir.clone(),
-        seed: SEED,
     };
-    let growth = growth::Options { plan, mib: vec![4, 8], pool_bytes: growth::LEAST_POOL, log_bytes: 4 << 20, dir };
+    let growth = growth::Options { plan, mib: vec![4, 8], pool_bytes: growth::LEAST_POOL, log_bytes: 4 << 20 };
     let mut documents = vec![
         overflow::run(&overflow, &mut progress).expect("overflow"),
         purge::run(&purge, &mut progress).expect("purge"),

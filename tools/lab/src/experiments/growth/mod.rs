@@ -36,7 +36,6 @@ mod watch;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use holdfast::FlushMethod;
 use holdfast::limits::CACHE_SIZE_MIN;
 use serde_json::{Value, json};
 
@@ -44,7 +43,6 @@ use crate::document::{Document, merged, metrics};
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::progress::Progress;
-use crate::rig::site::DiskKind;
 use crate::server::turns::side::Side;
 use crate::server::turns::{self, engine_name};
 use outcome::Size;
@@ -61,18 +59,18 @@ const TITLE: &str = "Maintenance as the database grows";
 /// Runs the experiment on the embedded engine, unless the disk has too little room, which is known
 /// before anything is written.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
-    check_sizes(options, &options.dir)?;
+    check_sizes(options, &options.plan.dir)?;
     let sizes = each_size(options, |mib, before| subject::measure(options, mib, before, progress))?;
-    let disk = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
+    let disk = options.plan.files();
     let settings =
         settings(options, json!({ "workload": "sysbench rows with an index on k", "disk": disk.describe() }));
-    let mut document = Document::new("growth", settings, Machine::this(Some(&options.dir)));
+    let mut document = Document::new("growth", settings, Machine::this(Some(&options.plan.dir)));
     document.title = TITLE.to_owned();
     document.runs = sizes.iter().map(|size| outcome::document_run("embedded", EMBEDDED, size)).collect();
     document.claims = outcome::claims(&sizes);
     let charts = vec![("By the size of the table".to_owned(), outcome::charts(&sizes))];
     let what =
-        format!("sysbench rows with an index, of {} MiB, on files in {}", listed(options), options.dir.display());
+        format!("sysbench rows with an index, of {} MiB, on files in {}", listed(options), options.plan.dir.display());
     let (lead, grids) = (lead(options, &what), outcome::grids("", &sizes));
     Ok(document.with_figures(Figures { lead, words: Vec::new(), grids, charts }))
 }
@@ -174,13 +172,8 @@ mod tests {
     #[test]
     fn a_disk_without_room_is_refused_before_anything_is_written() {
         let dir = tempfile::tempdir().unwrap();
-        let options = Options {
-            plan: Plan::default(),
-            mib: vec![1, 1 << 40],
-            pool_bytes: 8 << 20,
-            log_bytes: 4 << 20,
-            dir: dir.path().to_owned(),
-        };
+        let plan = Plan { dir: dir.path().to_owned(), ..Plan::default() };
+        let options = Options { plan, mib: vec![1, 1 << 40], pool_bytes: 8 << 20, log_bytes: 4 << 20 };
         let error = run(&options, &mut Progress::hidden()).unwrap_err().to_string();
         assert!(error.starts_with("growth needs ") && error.contains(" GB free"), "{error}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

@@ -1,7 +1,5 @@
 //! What is measured, and at which sizes.
 
-use std::path::PathBuf;
-
 use crate::server::turns::Plan;
 
 /// The name of the engine in this process.
@@ -24,8 +22,6 @@ pub struct Options {
     pub pool_bytes: u64,
     /// The log between checkpoints.
     pub log_bytes: u64,
-    /// Directory of the disk.
-    pub dir: PathBuf,
 }
 
 /// A step.

@@ -41,7 +41,7 @@ struct Subject<'o> {
 /// Does all steps with a table of `mib` MiB; `before` is the next smaller size.
 pub(super) fn measure(options: &Options, mib: u64, before: Option<&Size>, progress: &mut Progress) -> Result<Size> {
     let rows = u32::try_from((mib << 20) / BYTES_PER_ROW).context("too many rows")?;
-    let place = new_dir_in(&options.dir)?;
+    let place = new_dir_in(&options.plan.dir)?;
     let subject = Subject { options, rows, tables: [definition(TABLE, true)], place };
     let mut watch = Watch { name: EMBEDDED, mib, before, taken: Vec::new(), progress };
     let db = RawDatabase::new(subject.builder().create(subject.path())?);

@@ -21,7 +21,6 @@ mod references;
 pub mod servers;
 
 use anyhow::{Context, Result, anyhow};
-use holdfast::FlushMethod;
 use serde_json::json;
 
 use self::cell::{Bench, Cell, MISSES, OF_BOUND, Size, Turn};
@@ -37,7 +36,7 @@ use crate::machine::Machine;
 use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::control::PageLoop;
-use crate::rig::site::{DiskKind, Settings, Site, Tables};
+use crate::rig::site::{Settings, Site, Tables};
 
 /// The results.
 struct Outcome {
@@ -51,10 +50,10 @@ struct Outcome {
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading the table");
     progress.show(&format!("{} rows", options.rows));
-    let kind = DiskKind::Real { dir: options.dir.clone(), method: FlushMethod::ODirect };
+    let kind = options.plan.files();
     let site = Site::load(&kind, Tables::Sbtest { rows: options.rows }, options.plan.seed)?;
     let outcome = measure(&site, options, progress)?;
-    let machine = Machine::this(Some(&options.dir));
+    let machine = Machine::this(Some(&options.plan.dir));
     let settings = json!({
         "workload": "sysbench oltp_read_only",
         "range_size": RANGE,

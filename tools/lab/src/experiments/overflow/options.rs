@@ -1,7 +1,5 @@
 //! The options of the experiment, and what it does not vary.
 
-use std::path::PathBuf;
-
 use holdfast_workload::sysbench::Mix;
 
 use crate::server::turns::Plan;
@@ -19,8 +17,6 @@ pub struct Options {
     pub threads: Vec<usize>,
     /// True if the cache of a server that the user names may have any size.
     pub any_pool: bool,
-    /// Directory of the disk of the embedded engine.
-    pub dir: PathBuf,
 }
 
 impl Options {

@@ -1,8 +1,12 @@
 //! The common parameters of the experiments in turns.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
+use holdfast::FlushMethod;
+
 use crate::pin::Cores;
+use crate::rig::site::DiskKind;
 use crate::server::contender::Contender;
 use crate::turns::Rounds;
 
@@ -19,4 +23,13 @@ pub struct Plan {
     pub cores: Cores,
     /// Seed of data and load.
     pub seed: u64,
+    /// Directory of the data of the embedded engine, where it is on files.
+    pub dir: PathBuf,
+}
+
+impl Plan {
+    /// Files past the system's cache in that directory.
+    pub(crate) fn files(&self) -> DiskKind {
+        DiskKind::Real { dir: self.dir.clone(), method: FlushMethod::ODirect }
+    }
 }
