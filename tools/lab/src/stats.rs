@@ -114,8 +114,8 @@ fn deviation(values: impl Iterator<Item = f64> + Clone) -> f64 {
     (values.map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt()
 }
 
-/// How sure an interval is: Student's t for 1 to 10 degrees of freedom, two-sided, and for infinitely
-/// many.
+/// How sure an interval is: Student's t for 1 to 10 degrees of freedom, two-sided, and for
+/// infinitely many.
 type Confidence = ([f64; 10], f64);
 
 /// 95 %.
