@@ -7,12 +7,14 @@ use super::differences::{Known, MISSED_BY_VIRTUAL};
 use super::plans::explained;
 use super::script::{WITH_EXPANSIONS, names, schema};
 use super::sessions::Side;
+use super::tokens::tokens;
 
 /// Whether what there is in the tables lets the engines answer differently.
 pub fn of_tables(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
     of_keys(sql, ours, theirs, &mut sides[1])
         .or_else(|| of_orphans(sql, ours, theirs, sides))
-        .or_else(|| of_bits(sql, ours, theirs, sides))
+        .or_else(|| of_temporary(sql, ours, theirs, sides))
+        .or_else(|| of_cut_constants(sql, ours, theirs, sides))
         .or_else(|| of_beginnings(sql, ours, theirs, sides))
         .or_else(|| of_merged_partitions(sql, ours, theirs, &mut sides[1]))
         .or_else(|| of_stale_columns(sql, ours, theirs, &mut sides[1]))
@@ -135,11 +137,65 @@ fn keys_of_beginnings(sql: &str, side: &mut Side) -> Vec<String> {
     rows.into_iter().filter(|row| names(sql, &row[0])).map(|row| row[1].clone()).collect()
 }
 
-/// A least or greatest BIT, of which the server shows the bytes if its plan has a temporary table,
-/// else the number.
-fn of_bits(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
+/// Rows that only one engine looks for by an index with a constant that the column of the index
+/// cannot have, as 1.25 in an INT: the server looks for 1 then, and compares no row with 1.25.
+fn of_cut_constants(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
+    if !ours.is_success() || !theirs.is_success() || ours.outcome == theirs.outcome {
+        return None;
+    }
+    let [ours, theirs] = sides.each_mut().map(|side| keys_of_constants(sql, side));
+    let innodb = &mut sides[1];
+    let schema = schema(innodb.engine);
+    let columns = format!(
+        "SELECT table_name, index_name, column_name FROM information_schema.statistics WHERE table_schema = '{schema}'"
+    );
+    let columns = innodb.look(&columns).into_rows();
+    let mut is_cut = |key: &Vec<String>| {
+        let [table, index, column] = [&key[0], &key[1], &key[2]];
+        names(sql, table)
+            && ours.contains(index) != theirs.contains(index)
+            && constants_of(sql, column).iter().any(|constant| {
+                let equal = format!("{column} = {constant}");
+                let found = format!("SELECT COUNT(*) FROM {schema}.{table} FORCE INDEX ({index}) WHERE {equal}");
+                let are_there =
+                    format!("SELECT COUNT(IF({equal}, 1, NULL)) FROM {schema}.{table} IGNORE INDEX ({index})");
+                let [found, are_there] = [found, are_there].map(|sql| {
+                    // Of the statement that comes next; the session may have changes.
+                    innodb.look("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED");
+                    innodb.look(&sql).into_rows()
+                });
+                found != are_there
+            })
+    };
+    let reason = "the server looks in an index for what a column can have of a constant, and takes that for equal";
+    columns.iter().any(&mut is_cut).then_some(Known { reason, parts: true })
+}
+
+/// The indexes in which the plan looks for one value, if constants are part of it.
+fn keys_of_constants(sql: &str, side: &mut Side) -> Vec<String> {
+    let has_constant = |row: &&Vec<String>| row.get(7).is_some_and(|values| values.split(',').any(|it| it == "const"));
+    explained(side, sql).iter().filter(has_constant).flat_map(|row| keys_of(row)).collect()
+}
+
+/// The constants with which the statement compares the column: numbers and texts.
+fn constants_of<'s>(sql: &'s str, column: &str) -> Vec<&'s str> {
+    let tokens: Vec<&str> = tokens(sql).into_iter().map(str::trim).collect();
+    let is_constant =
+        |token: &str| token.starts_with(|c: char| c == '\'' || c.is_ascii_digit()) || token.parse::<f64>().is_ok();
+    let is_column = |token: &str| token.rsplit('.').next() == Some(column);
+    let compared = tokens.windows(3).filter_map(|three| match *three {
+        [left, "=", right] if is_column(left) && is_constant(right) => Some(right),
+        [left, "=", right] if is_column(right) && is_constant(left) => Some(left),
+        _ => None,
+    });
+    compared.collect()
+}
+
+/// A least or greatest BIT or YEAR, which the server shows as a value of the column if its plan has
+/// a temporary table, else as a number.
+fn of_temporary(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
     let (Outcome::Rows(ours), Outcome::Rows(theirs)) = (&ours.outcome, &theirs.outcome) else { return None };
-    let alike = ["MIN(", "MAX("].iter().any(|function| sql.contains(function)) && differ_in_bits(ours, theirs);
+    let alike = ["MIN(", "MAX("].iter().any(|function| sql.contains(function)) && differ_in_numbers(ours, theirs);
     if !alike {
         return None;
     }
@@ -147,18 +203,20 @@ fn of_bits(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> 
     let has_temporary = |plan: &Vec<Vec<String>>| plan.iter().flatten().any(|it| it.contains("Using temporary"));
     // The plans for a TEMPORARY table are its session's alone.
     let are_unseen = plans.iter().all(Vec::is_empty);
-    let reason = "the server shows the bytes of a least BIT if its plan has a temporary table, else the number";
+    let reason = "the server shows a least BIT as bytes and a least YEAR with four digits if its plan has a \
+                  temporary table, else as a number";
     (are_unseen || has_temporary(&plans[0]) != has_temporary(&plans[1])).then_some(Known { reason, parts: false })
 }
 
 /// Whether the rows are the same, in whatever order, if bytes are taken for the number that they
-/// make.
-fn differ_in_bits(ours: &[Vec<String>], theirs: &[Vec<String>]) -> bool {
+/// make, and the year 0000 for 0.
+fn differ_in_numbers(ours: &[Vec<String>], theirs: &[Vec<String>]) -> bool {
+    let is_number = |a: &String, b: &String| is_bits(a, b) || (a == "0" && b == "0000");
     let mut left: Vec<_> = theirs.iter().collect();
     let finds = |row: &Vec<String>| {
         let alike = |other: &&Vec<String>| {
             row.len() == other.len()
-                && row.iter().zip(other.iter()).all(|(a, b)| a == b || is_bits(a, b) || is_bits(b, a))
+                && row.iter().zip(other.iter()).all(|(a, b)| a == b || is_number(a, b) || is_number(b, a))
         };
         left.iter().position(alike).map(|at| left.swap_remove(at)).is_some()
     };
@@ -292,10 +350,26 @@ mod tests {
     fn bytes_are_alike_the_number_that_they_make_and_no_other() {
         let rows = |values: &[[&str; 2]]| values.iter().map(|row| row.map(String::from).to_vec()).collect::<Vec<_>>();
         let numbers = rows(&[["a", "0"], ["b", "51"], ["c", "511"]]);
-        assert!(differ_in_bits(&numbers, &rows(&[["b", "3"], ["a", r"\0"], ["c", r"\x01\xff"]])));
-        assert!(!differ_in_bits(&numbers, &rows(&[["b", "4"], ["a", r"\0"], ["c", r"\x01\xff"]])), "another number");
-        assert!(!differ_in_bits(&numbers, &rows(&[["a", "3"], ["b", r"\0"], ["c", r"\x01\xff"]])), "another row");
-        assert!(!differ_in_bits(&numbers, &numbers[..2]), "a row less");
+        assert!(differ_in_numbers(&numbers, &rows(&[["b", "3"], ["a", r"\0"], ["c", r"\x01\xff"]])));
+        assert!(!differ_in_numbers(&numbers, &rows(&[["b", "4"], ["a", r"\0"], ["c", r"\x01\xff"]])), "another number");
+        assert!(!differ_in_numbers(&numbers, &rows(&[["a", "3"], ["b", r"\0"], ["c", r"\x01\xff"]])), "another row");
+        assert!(!differ_in_numbers(&numbers, &numbers[..2]), "a row less");
+    }
+
+    #[test]
+    fn the_year_0000_is_alike_0_and_no_other_year_is() {
+        let row = |year: &str| vec![vec!["ss".to_owned(), year.to_owned()]];
+        assert!(differ_in_numbers(&row("0000"), &row("0")) && differ_in_numbers(&row("0"), &row("0000")));
+        assert!(!differ_in_numbers(&row("0000"), &row("2000")));
+        assert!(!differ_in_numbers(&row("0001"), &row("1")));
+    }
+
+    #[test]
+    fn constants_are_those_that_the_column_is_compared_with() {
+        let sql =
+            "SELECT * FROM t1 a WHERE a.c2 = -3.333 AND 1.25 = c2 AND c21 = 7 AND c2 < 8 AND c2 = '2.5 x' AND c2 = c3";
+        assert_eq!(constants_of(sql, "c2"), ["-3.333", "1.25", "'2.5 x'"]);
+        assert!(constants_of(sql, "c3").is_empty());
     }
 
     #[test]

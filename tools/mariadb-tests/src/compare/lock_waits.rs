@@ -28,6 +28,13 @@ pub fn of_waits_there(statement: &Statement, meanings: &Meanings, innodb: &mut S
     if is_read_by_handler(&statement.sql) && innodb.waits_in_partition(session) {
         return Some(LOCKS_BY_HANDLER);
     }
+    of_uncommitted_copies(statement, meanings, innodb)
+}
+
+/// Whether a statement copies rows at READ UNCOMMITTED while others have changed some: InnoDB
+/// copies other rows, which have other keys.
+fn of_uncommitted_copies(statement: &Statement, meanings: &Meanings, innodb: &mut Side) -> Option<&'static str> {
+    let session = statement.session;
     let copies =
         ["INSERT", "REPLACE"].iter().any(|verb| statement.sql.starts_with(verb)) && statement.sql.contains("SELECT");
     (copies && meanings.reads_uncommitted(session) && innodb.others_have_changes(session))
@@ -46,6 +53,9 @@ pub fn of_waits(
     }
     if holdfast.waits_for_inserters(session) {
         return Some("a range is locked after sessions that already wait to insert there");
+    }
+    if let Some(reason) = of_uncommitted_copies(statement, meanings, innodb) {
+        return Some(reason);
     }
     let locks = holdfast.blocking_locks(session);
     if !locks.is_empty() && locks.iter().all(|lock| is_of_absent_row(lock, [holdfast, innodb])) {
