@@ -7,8 +7,8 @@
 //! transaction of a cycle that starts to wait finds the cycle. One kind of edge appears without a
 //! transaction that starts to wait: a lock that is entered on behalf of a row's writer blocks the
 //! waiters that were in the queue already. The thread that enters it searches from that writer, if
-//! the writer waits. An edge may be gone by the time a cycle is found; only a transaction that
-//! still waits becomes a victim.
+//! the writer waits. An edge may be gone by the time a cycle is found: each is looked at again, and
+//! only a transaction that still waits becomes a victim. Those of a deadlock stay.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -33,6 +33,9 @@ impl LockManager {
     pub(super) fn detect(&self, start: &Arc<Owner>) {
         let mut latest = self.graph.lock();
         while let Some(cycle) = self.find_cycle(start) {
+            if !self.is_closed(&cycle, start) {
+                continue;
+            }
             if let Some(polite) = cycle.iter().find(|owner| owner.gives_way()) {
                 polite.end_wait(Outcome::Granted);
                 continue;
@@ -77,6 +80,16 @@ impl LockManager {
             }
         }
         None
+    }
+
+    /// Whether each transaction of a cycle through `start` that was found waits for the next one
+    /// still, and the last one for `start`.
+    fn is_closed(&self, cycle: &[Arc<Owner>], start: &Owner) -> bool {
+        let next = cycle.iter().cycle().skip(1);
+        cycle
+            .iter()
+            .zip(next)
+            .all(|(owner, next)| self.obstacles(owner, start).iter().any(|obstacle| obstacle.serial() == next.serial()))
     }
 
     /// The transactions that `owner` waits for; none if it does not wait.

@@ -10,7 +10,7 @@ use holdfast_tree::Spot;
 use crate::cursor::locking::Locking;
 use crate::cursor::row_cursor::{RowCursor, access};
 use crate::entry::locked::{
-    EarlyRelease, EntryRef, LockRequest, conflict, is_locked_by_others, lock_and_read, read_covered,
+    EarlyRelease, EntryRef, LockRequest, conflict, is_locked_by_id, is_locked_by_others, lock_and_read, read_covered,
 };
 use crate::entry::row::VersionHeader;
 use crate::entry::values::Part;
@@ -193,7 +193,11 @@ impl RowCursor {
         }
         if header.is_none_or(|h| h.deleted) {
             // The range keeps the place free: a queue of waiters for a row that was deleted goes on
-            // at once.
+            // at once. Those that wait for a row that the transaction itself has deleted go on when
+            // it has ended.
+            if header.is_some_and(|h| is_locked_by_id(h.txn, &self.owner)) {
+                return Ok(false);
+            }
             if locking.keep {
                 system.locks.leave_to_range(&self.owner, index.id(), &self.key);
             } else {

@@ -95,9 +95,8 @@ pub(crate) fn lock_and_read(
         if writer == owner.txn() {
             // Else the lock would outlast the entry when a rollback to a savepoint removes it. One
             // that is older may have been entered when there was no entry, and keeps its place
-            // free then. No id, which a loaded entry and a transaction without changes share, locks
-            // nothing.
-            if is_new && writer != TxnId::NONE {
+            // free then.
+            if is_new && is_locked_by_id(writer, owner) {
                 system.locks.leave_to_id(owner, index.id(), key);
             }
             return Ok(spot);
@@ -122,6 +121,12 @@ pub(crate) fn lock_and_read(
         }
         waited?;
     }
+}
+
+/// Whether an entry of this `writer` is locked by the id of `owner` in it. No id, which a loaded
+/// entry and a transaction without changes share, locks nothing.
+pub(crate) fn is_locked_by_id(writer: TxnId, owner: &Owner) -> bool {
+    writer == owner.txn() && writer != TxnId::NONE
 }
 
 /// Reads an entry that carries the owner's id. `None` if it is another one, or if no transaction

@@ -13,7 +13,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 
 use crate::entry::index::{IndexKind, TableIndex};
-use crate::entry::locked::{EarlyRelease, EntryRef, LockRequest, lock_and_read};
+use crate::entry::locked::{EarlyRelease, EntryRef, LockRequest, is_locked_by_id, lock_and_read};
 use crate::entry::values::Part;
 use crate::entry::visibility::{Seen, split};
 use crate::options::Isolation;
@@ -164,7 +164,8 @@ impl Txn {
         let header = payload.map(|payload| split(index, payload)).transpose()?.map(|(header, _)| header);
         self.check_first_updater(entry, header)?;
         let Some(payload) = payload.filter(|_| header.is_some_and(|h| !h.deleted)) else {
-            if self.options.isolation == Isolation::ReadCommitted {
+            let is_own = header.is_some_and(|h| is_locked_by_id(h.txn, self.owner()));
+            if self.options.isolation == Isolation::ReadCommitted && !is_own {
                 self.system.locks.unlock_row(self.owner(), index.id(), key);
             }
             return Ok(false);
@@ -201,8 +202,9 @@ impl Txn {
         let mut payload = Vec::new();
         let spot =
             lock_and_read(&system, EntryRef::new(index, key), self.request(mode, wait), None, &acc, &mut payload)?;
-        let found = spot.exists() && !split(index, &payload)?.0.deleted;
-        if !found {
+        let header = if spot.exists() { Some(split(index, &payload)?.0) } else { None };
+        let found = header.is_some_and(|h| !h.deleted);
+        if !found && !header.is_some_and(|h| is_locked_by_id(h.txn, self.owner())) {
             system.locks.unlock_row_to(self.owner(), index.id(), key, before);
         }
         Ok(found)
