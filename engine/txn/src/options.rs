@@ -95,6 +95,11 @@ impl TxnOptions {
         TxnOptions { read_only: true, ..TxnOptions::default() }
     }
 
+    /// True if a transaction that does not see the newest version of a row may not replace it.
+    pub(crate) fn first_updater_wins(&self) -> bool {
+        self.isolation == Isolation::RepeatableRead && self.snapshot_isolation
+    }
+
     /// The default options at `isolation`.
     #[must_use]
     pub fn at(isolation: Isolation) -> TxnOptions {

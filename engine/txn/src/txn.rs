@@ -297,19 +297,11 @@ impl Txn {
         [&self.view, &self.cursors_view].into_iter().flatten().for_each(|view| view.keep());
     }
 
+    #[inline]
     fn view_and_owner(&mut self) -> (&OpenView, Option<&Owner>, &TxnSystem) {
-        let shared = if self.first_updater_wins() { self.for_cursors.as_ref() } else { None };
-        // A transaction that acts on the newest rows decides nothing by its view.
-        let acts_on_newest = !self.first_updater_wins() && self.id == TxnId::NONE;
-        let (system, gives_way) = (&self.system, self.options.read_only || acts_on_newest);
-        let view = self.view.get_or_insert_with(|| {
-            let view = TxnSystem::open_view(system, gives_way);
-            if let Some(shared) = shared {
-                shared.lock().view = Some(view.share());
-            }
-            view
-        });
-        (view, self.owner.get().map(|owner| &**owner), system)
+        let Txn { view, system, options, id, for_cursors, owner, .. } = self;
+        let open = || opened_view(system, options, *id, for_cursors.as_deref());
+        (view.get_or_insert_with(open), owner.get().map(|owner| &**owner), system)
     }
 
     /// The entry on which it failed with [`Error::Conflict`] last, by index and key.
@@ -321,7 +313,7 @@ impl Txn {
     /// True if the first transaction that changes a row wins: one that does not see the newest
     /// version may not replace it.
     pub(crate) fn first_updater_wins(&self) -> bool {
-        self.options.isolation == Isolation::RepeatableRead && self.options.snapshot_isolation
+        self.options.first_updater_wins()
     }
 
     /// Whether a version is one of another transaction that a view of this one does not see.
@@ -533,6 +525,24 @@ impl Txn {
         std::mem::forget(self.view.take());
         std::mem::forget(self.log.take());
     }
+}
+
+/// The view of a transaction that reads for the first time, which its locking cursors share.
+#[cold]
+fn opened_view(
+    system: &Local<Arc<TxnSystem>>,
+    options: &TxnOptions,
+    id: TxnId,
+    for_cursors: Option<&Mutex<ForCursors>>,
+) -> OpenView {
+    let first_updater_wins = options.first_updater_wins();
+    // A transaction that acts on the newest rows decides nothing by its view.
+    let acts_on_newest = !first_updater_wins && id == TxnId::NONE;
+    let view = TxnSystem::open_view(system, options.read_only || acts_on_newest);
+    if let Some(shared) = for_cursors.filter(|_| first_updater_wins) {
+        shared.lock().view = Some(view.share());
+    }
+    view
 }
 
 impl Drop for Txn {

@@ -5,6 +5,8 @@ use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::{Bound, RangeBounds};
 
+use holdfast_txn::Direction;
+
 use crate::Result;
 use crate::api::range::Ends;
 use crate::instance::options::ReadOptions;
@@ -12,7 +14,7 @@ use crate::rows::definition::{decode_key, decode_value};
 use crate::rows::encoding::{Row, undecodable};
 use crate::rows::types::{Key, Value};
 use crate::schema::handle::{TableHandle, TableRef};
-use crate::session::transaction::{Direction, Transaction};
+use crate::session::transaction::Transaction;
 
 /// A secondary index as a transaction sees it; from [`crate::ReadTable::index`].
 pub struct Index<'t, K: Key, V: Value, I: Key> {
@@ -161,7 +163,7 @@ impl<K: Key, I: Key> Iterator for IndexEntries<'_, K, I> {
 
 impl<K: Key, I: Key> DoubleEndedIterator for IndexEntries<'_, K, I> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Backward).transpose()
+        self.step(Direction::Reverse).transpose()
     }
 }
 
@@ -203,7 +205,7 @@ impl<K: Key, V: Value, I: Key> Iterator for IndexRange<'_, K, V, I> {
 
 impl<K: Key, V: Value, I: Key> DoubleEndedIterator for IndexRange<'_, K, V, I> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Backward).transpose()
+        self.step(Direction::Reverse).transpose()
     }
 }
 

@@ -7,12 +7,14 @@ use std::iter::FusedIterator;
 use std::marker::PhantomData;
 use std::ops::Bound;
 
+use holdfast_txn::Direction;
+
 use crate::instance::options::{ReadOptions, WaitMode};
 use crate::rows::definition::{decode_key, decode_value};
 use crate::rows::encoding::{Row, encode_key, undecodable};
 use crate::rows::types::{Key, Value};
 use crate::schema::handle::{TableHandle, TableRef};
-use crate::session::transaction::{Direction, LockKind, RawCursor, RowAt, Transaction};
+use crate::session::transaction::{LockKind, RawCursor, RowAt, Transaction};
 use crate::{Error, Result};
 
 /// The rows of a range, from both ends; made by [`crate::ReadTable::range`]. Nothing comes after an
@@ -106,7 +108,7 @@ impl<'t> Ends<'t> {
         }
         let last = match direction {
             Direction::Forward => &mut self.given.0,
-            Direction::Backward => &mut self.given.1,
+            Direction::Reverse => &mut self.given.1,
         };
         let last = last.get_or_insert_default();
         last.clear();
@@ -118,7 +120,7 @@ impl<'t> Ends<'t> {
     fn advance(&mut self, direction: Direction, to_row: Option<(RowAt<'_>, &mut Vec<u8>)>) -> Result<bool> {
         let (own, other) = match direction {
             Direction::Forward => (self.front.take(), &self.back),
-            Direction::Backward => (self.back.take(), &self.front),
+            Direction::Reverse => (self.back.take(), &self.front),
         };
         // Both ends are of one statement: they see the same also at READ COMMITTED.
         let other = other.as_ref().filter(|_| !holdfast_base::planted!("ends-see-two-moments"));
@@ -133,7 +135,7 @@ impl<'t> Ends<'t> {
         };
         let slot = match direction {
             Direction::Forward => &mut self.front,
-            Direction::Backward => &mut self.back,
+            Direction::Reverse => &mut self.back,
         };
         *slot = Some(cursor);
         Ok(found && !self.met(direction))
@@ -143,7 +145,7 @@ impl<'t> Ends<'t> {
     fn met(&self, direction: Direction) -> bool {
         match direction {
             Direction::Forward => self.given.1.as_ref().is_some_and(|k| self.key.cmp(k) != Ordering::Less),
-            Direction::Backward => self.given.0.as_ref().is_some_and(|k| self.key.cmp(k) != Ordering::Greater),
+            Direction::Reverse => self.given.0.as_ref().is_some_and(|k| self.key.cmp(k) != Ordering::Greater),
         }
     }
 }
@@ -196,7 +198,7 @@ impl<K: Key, V: Value> Iterator for Range<'_, K, V> {
 
 impl<K: Key, V: Value> DoubleEndedIterator for Range<'_, K, V> {
     fn next_back(&mut self) -> Option<Self::Item> {
-        self.step(Direction::Backward)
+        self.step(Direction::Reverse)
     }
 }
 
@@ -250,7 +252,7 @@ impl<'t, K: Key, V: Value> Cursor<'t, K, V> {
     /// # Errors
     /// As [`crate::ReadTable::get`].
     pub fn seek_rev<'k>(&mut self, range: impl std::ops::RangeBounds<K::Ref<'k>>) -> Result<()> {
-        self.position(&range, Direction::Backward)
+        self.position(&range, Direction::Reverse)
     }
 
     fn position<'k>(&mut self, range: &impl std::ops::RangeBounds<K::Ref<'k>>, direction: Direction) -> Result<()> {

@@ -22,9 +22,7 @@ use std::time::Duration;
 use holdfast_base::IndexId;
 use holdfast_base::blocking::{Mutex, MutexGuard};
 use holdfast_metrics::Local;
-use holdfast_txn::{
-    CursorOptions, Direction as TxnDirection, LockMode, NewValue, RowCursor, Txn, TxnOptions, TxnSavepoint,
-};
+use holdfast_txn::{CursorOptions, Direction, LockMode, NewValue, RowCursor, Txn, TxnOptions, TxnSavepoint};
 
 use crate::instance::Instance;
 use crate::instance::options::{FlushAtCommit, ReadOptions, Scan, WaitMode, WriteOptions};
@@ -33,13 +31,6 @@ use crate::rows::entries::Target;
 use crate::schema::handle::{Entered, TableHandle, TableRef};
 use crate::schema::versions::Schema;
 use crate::{Error, Result};
-
-/// Which way a cursor goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    Forward,
-    Backward,
-}
 
 /// How rows are locked by a read.
 pub(crate) type LockKind = LockMode;
@@ -231,10 +222,23 @@ impl Transaction {
     /// nothing and see what they see.
     fn turn(&self) -> Result<Turn<'_>> {
         self.instance.check()?;
-        let takes_turns = self.can_write && !holdfast_base::planted!("steps-take-no-turn");
-        let turn = takes_turns.then(|| self.txn.lock());
+        let turn = self.takes_turns().then(|| self.txn.lock());
         self.check_alive()?;
         Ok(turn)
+    }
+
+    fn takes_turns(&self) -> bool {
+        self.can_write && !holdfast_base::planted!("steps-take-no-turn")
+    }
+
+    /// What the error of a cursor's step is to the transaction.
+    #[cold]
+    fn failed_step(&self, turn: &mut Turn<'_>, error: Error) -> Error {
+        match turn {
+            _ if !error.is_retryable() => error,
+            Some(txn) => self.end_by(txn, error),
+            None => self.end_by(&mut self.txn.lock(), error),
+        }
     }
 
     /// Rolls the transaction back because of an error; nothing more can be done in it.
@@ -514,10 +518,7 @@ impl<'t> RawCursor<'t> {
         let index = &self.table.store.indexes()?[self.index];
         let hints = self.transaction.instance.scan_hints.load(Ordering::Relaxed);
         let options = CursorOptions {
-            direction: match direction {
-                Direction::Forward => TxnDirection::Forward,
-                Direction::Backward => TxnDirection::Reverse,
-            },
+            direction,
             scan: scan_mode(self.scan, hints),
             lock: self.lock.map(|(kind, _)| kind),
             wait: self.lock.and_then(|(_, wait)| wait_mode(wait)),
@@ -537,8 +538,14 @@ impl<'t> RawCursor<'t> {
 
     /// Replaces the contents of `key` and `value` by the next entry; false at the end.
     pub(crate) fn next(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
-        let mut turn = self.transaction.turn()?;
-        self.next_in(&mut turn, key, value)
+        // Without a turn there is less to do for each row of a range.
+        if self.transaction.takes_turns() {
+            let mut turn = self.transaction.turn()?;
+            return self.next_in(&mut turn, key, value);
+        }
+        self.transaction.instance.check()?;
+        self.transaction.check_alive()?;
+        self.step(key, value).map_err(|error| self.transaction.failed_step(&mut None, error))
     }
 
     /// Replaces the contents of `entry` and `row` by the next entry and by the row that it leads
@@ -555,22 +562,18 @@ impl<'t> RawCursor<'t> {
     }
 
     fn next_in(&mut self, turn: &mut Turn<'_>, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
+        self.step(key, value).map_err(|error| self.transaction.failed_step(turn, error))
+    }
+
+    #[inline]
+    fn step(&mut self, key: &mut Vec<u8>, value: &mut Vec<u8>) -> Result<bool> {
         let Some(cursor) = &mut self.cursor else { return Ok(false) };
-        match cursor.next() {
-            Ok(Some((k, v))) => {
-                key.clear();
-                key.extend_from_slice(k);
-                value.clear();
-                value.extend_from_slice(v);
-                Ok(true)
-            }
-            Ok(None) => Ok(false),
-            Err(error) if error.is_retryable() => Err(match turn {
-                Some(txn) => self.transaction.end_by(txn, error),
-                None => self.transaction.end_by(&mut self.transaction.txn.lock(), error),
-            }),
-            Err(error) => Err(error),
-        }
+        let Some((k, v)) = cursor.next()? else { return Ok(false) };
+        key.clear();
+        key.extend_from_slice(k);
+        value.clear();
+        value.extend_from_slice(v);
+        Ok(true)
     }
 
     /// Replaces the content of `row` by the row of `key`, to which the entry given last leads;
