@@ -148,6 +148,10 @@ static void say_exists(THD *thd, const std::string &table)
   my_error(ER_TABLE_EXISTS_ERROR, MYF(0), text.c_ptr_safe());
 }
 
+namespace holdfast {
+static hf_code drop(const std::string &table);
+}
+
 int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
 {
   if (const char *part= unsupported_part(info_arg))
@@ -193,7 +197,11 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
       code= hf_mark_set(opened, HF_MARK_AUTO_INCREMENT, info_arg->auto_increment_value);
     hf_table_close(opened);
   }
-  return fail(code);
+  int error= fail(code);
+  // It would be in the way of the next one of its name.
+  if (error)
+    drop(table);
+  return error;
 }
 
 int ha_holdfast::delete_table(const char *path)
