@@ -236,8 +236,8 @@ static int check_new(THD *thd, Reference &reference, const TABLE *form)
   if (reference.parent == reference.child)
     return check_parent_of_new(thd, reference, form, form);
   // If there are rows, no session may be in the middle of deleting what they refer to. Else one
-  // that is finds the reference. With checks off, too, the parent is not altered before it is known:
-  // a column may get another name.
+  // that is finds the reference. With checks off, too, the parent is not altered before it is
+  // known: a column may get another name.
   bool checks= checks_are_on(thd);
   enum_mdl_type lock= checks && brings_rows(thd) ? MDL_SHARED_NO_WRITE : MDL_SHARED_UPGRADABLE;
   if (!keep_definitions(thd, {reference.parent}, lock, MDL_TRANSACTION, true))
