@@ -54,7 +54,8 @@ impl Pool {
 
     fn start(&self) -> Result<()> {
         self.spawn("holdfast-clean", cleaner::run_cleaner)?;
-        self.spawn("holdfast-ckpt", cleaner::run_checkpointer)?;
+        let begin = self.core.wal.next_lsn();
+        self.spawn("holdfast-ckpt", move |core| cleaner::run_checkpointer(core, begin))?;
         self.spawn("holdfast-write", cleaner::run_finisher)?;
         for i in 0..self.core.config.read_ahead_threads {
             self.spawn(&format!("holdfast-read-{i}"), readahead::run_reader)?;

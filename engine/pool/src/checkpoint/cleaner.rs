@@ -50,9 +50,9 @@ pub(crate) fn run_cleaner(core: &Core) {
     }
 }
 
-/// Runs until the pool stops.
-pub(crate) fn run_checkpointer(core: &Core) {
-    let mut pacer = Pacer::new(core.wal.next_lsn());
+/// Runs until the pool stops. The log has grown from `begin` on, also before the thread runs.
+pub(crate) fn run_checkpointer(core: &Core, begin: Lsn) {
+    let mut pacer = Pacer::new(begin);
     while core.signals.next_checkpoint().is_some() {
         // A failure keeps the pages dirty; threads that wait for log space must not wait for a disk
         // that may stay broken.
