@@ -79,12 +79,12 @@ pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
     for version in &candidates {
         match apt.download_server(cache, version) {
             Ok(libraries) => {
-                println!("unpacking version {version}");
+                eprintln!("unpacking version {version}");
                 unpack_into(cache, |package, v| v == version || libraries.iter().any(|l| l == package))?;
                 fs::write(&stamp, version)?;
                 return Ok(version.clone());
             }
-            Err(error) => println!("version {version} is not available completely ({error}); trying an older one"),
+            Err(error) => eprintln!("version {version} is not available completely ({error}); trying an older one"),
         }
     }
     bail!(

@@ -214,7 +214,7 @@ fn objects(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<Vec
     let next = || stale.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let compile_all = || -> anyhow::Result<()> {
         while let Some((source, object)) = next() {
-            println!("compiling {}", source.strip_prefix(root()).unwrap_or(&source).display());
+            eprintln!("compiling {}", source.strip_prefix(root()).unwrap_or(&source).display());
             compile(headers.command().arg("-c").arg(&source), &object)?;
         }
         Ok(())
@@ -251,7 +251,7 @@ impl<'a> Headers<'a> {
         let headers = Headers { cache, version, profile, prelude };
         let compiled = headers.prelude.with_extension("h.gch");
         if modified(&compiled)? < newest_header.max(modified(&headers.prelude)?) {
-            println!("compiling the server's headers");
+            eprintln!("compiling the server's headers");
             compile(headers.flags().args(["-x", "c++-header"]).arg(&headers.prelude), &compiled)?;
         }
         Ok(headers)

@@ -1,4 +1,4 @@
-//! Starts commands; prints each first.
+//! Starts commands; prints each first, on standard error: standard output is for results.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ pub fn cargo(args: &str) -> Command {
 
 /// Runs `command` and fails unless it succeeds.
 pub fn check(command: &mut Command) -> anyhow::Result<()> {
-    println!("$ {}", shown(command));
+    eprintln!("$ {}", shown(command));
     let status = command.status().with_context(|| format!("could not start `{}`", shown(command)))?;
     if !status.success() {
         bail!("`{}` failed ({status})", shown(command));

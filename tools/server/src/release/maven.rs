@@ -75,7 +75,7 @@ impl Artifact {
     pub fn fetch(&self, name: &str, folder: &Path) -> anyhow::Result<()> {
         let given = folder.join(self.file);
         let artifact = if given.exists() { given.clone() } else { self.download(name, folder)? };
-        println!("unpacking {name}");
+        eprintln!("unpacking {name}");
         self.unpack(&artifact, folder).with_context(|| format!("unpack {}", artifact.display()))?;
         if artifact != given {
             fs::remove_dir_all(folder.join(MAVEN))?;
@@ -101,7 +101,7 @@ impl Artifact {
             .arg(format!("-Dartifact={coordinates}"));
         maven.arg(format!("-Dmaven.repo.local={}", dir.join("repository").display()));
         maven.arg(format!("-DoutputDirectory={}", dir.display())).current_dir(&dir);
-        println!("Maven downloads {coordinates}, {mb} MB");
+        eprintln!("Maven downloads {coordinates}, {mb} MB");
         watch(&mut maven, &dir, *mb).with_context(|| {
             format!(
                 "Maven could not download the artifact {coordinates} from the repositories that it is configured for"
@@ -144,7 +144,7 @@ fn watch(maven: &mut Command, dir: &Path, mb: u32) -> anyhow::Result<()> {
         sleep(Duration::from_millis(100));
         if reported.elapsed() >= REPORT {
             reported = Instant::now();
-            println!("  about {} of {mb} MB", (size_of(&dir.join("repository")) / 1_000_000).min(u64::from(mb)));
+            eprintln!("  about {} of {mb} MB", (size_of(&dir.join("repository")) / 1_000_000).min(u64::from(mb)));
         }
     }
 }
