@@ -37,7 +37,9 @@ pub fn free_port(usual: u16) -> anyhow::Result<u16> {
         return Ok(usual);
     }
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("look for a free port")?.local_addr()?.port();
-    eprintln!("port {usual} of 127.0.0.1 is in use by another program; the server takes port {port} (`--port` chooses)");
+    eprintln!(
+        "port {usual} of 127.0.0.1 is in use by another program; the server takes port {port} (`--port` chooses)"
+    );
     Ok(port)
 }
 
