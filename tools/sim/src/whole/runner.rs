@@ -140,7 +140,7 @@ const PLANTS: [(&str, u64); 49] = [
     ("locking-read-of-an-old-version", 300),
     ("losers-stop-purge", 2_000),
     ("new-pages-count-as-lost", 1_000),
-    ("nodes-without-a-key-stay", 300),
+    ("nodes-without-a-key-stay", 1_000),
     ("numbers-not-covered", 300),
     ("old-index-entry-stays", 300),
     ("own-rows-at-the-view", 1_000),
