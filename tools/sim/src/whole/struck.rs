@@ -71,13 +71,16 @@ impl Struck {
     /// Whether the table of this name is damaged, and an answer about it may be this error.
     pub fn excuses(&self, plan: &Plan, name: &str, error: &anyhow::Error) -> bool {
         let is_damage = error.downcast_ref::<Error>().is_some_and(Error::is_damage);
-        (is_damage || plan.damage == Damage::Forged) && self.tables().iter().any(|no| name == format!("t{no}"))
+        (is_damage || plan.damage == Damage::Forged) && self.is_named(name)
     }
 
     /// Whether everything in a report is about damaged tables.
     pub fn explains(&self, report: &VerifyReport) -> bool {
-        let names: Vec<String> = self.tables().iter().map(|no| format!("t{no}")).collect();
-        report.findings.iter().all(|finding| names.contains(&finding.table))
+        report.findings.iter().all(|finding| self.is_named(&finding.table))
+    }
+
+    fn is_named(&self, name: &str) -> bool {
+        self.tables().iter().any(|no| name == format!("t{no}"))
     }
 
     /// The history of all other tables.
