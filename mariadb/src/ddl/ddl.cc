@@ -148,8 +148,12 @@ static void say_exists(THD *thd, const std::string &table)
   my_error(ER_TABLE_EXISTS_ERROR, MYF(0), text.c_ptr_safe());
 }
 
-namespace holdfast {
-static hf_code drop(const std::string &table);
+static hf_code drop(const std::string &table)
+{
+  hf_code code= hf_table_drop(database, slice(table), definition_wait_limit_ms(current_thd));
+  if (code == HF_OK)
+    know_references(table, References());
+  return code;
 }
 
 int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
@@ -372,14 +376,6 @@ static bool is_needed(THD *thd, const std::string &table)
       return true;
   }
   return false;
-}
-
-static hf_code drop(const std::string &table)
-{
-  hf_code code= hf_table_drop(database, slice(table), definition_wait_limit_ms(current_thd));
-  if (code == HF_OK)
-    know_references(table, References());
-  return code;
 }
 
 /* A CREATE ... SELECT that fails drops its table before the statement is rolled back, and would wait for itself. What
