@@ -383,7 +383,7 @@ impl TableFile {
         self.stays.load(Ordering::Acquire)
     }
 
-    /// From now on the file goes with the last holder. What it keeps of the log is released at once.
+    /// From now on the file goes with the last holder. What it keeps of the log is released now.
     pub(crate) fn set_dropped(&self) {
         self.dropped.store(true, Ordering::Release);
         if let Some(withheld) = self.withheld.get() {
