@@ -6,7 +6,7 @@ use super::forgotten::Forgotten;
 use super::judge::{Class, judge, without_row_number};
 use super::lock_waits::LOCKS_BY_HANDLER;
 use super::meaning::Meanings;
-use super::plans::{explained, plan};
+use super::plans::{self, explained};
 use super::script::{Statement, names};
 use super::sessions::Side;
 
@@ -290,37 +290,42 @@ pub fn of_level(statement: &Statement, ours: &Answer, innodb: &mut Side) -> Opti
 }
 
 /// Whether an UPDATE comes to another row first that has a key which is there, or that frees one.
-pub fn of_order(sql: &str, class: &Class, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
+pub fn of_order(sql: &str, class: &Class, codes: [u16; 2], sides: &mut [Side; 2]) -> Option<&'static str> {
     let any_order = sql.starts_with("UPDATE") && !sql.contains(" ORDER BY ");
-    let of_key = matches!(class, Class::Texts(1062) | Class::Codes(1062, 0) | Class::Codes(0, 1062));
-    let differ = of_key && any_order && plan(holdfast, sql) != plan(innodb, sql);
-    differ.then_some("other plans come to another row first, which has a key that is there or frees it")
+    let of_key = match class {
+        Class::Texts(1062) | Class::Codes(1062, 0) | Class::Codes(0, 1062) => true,
+        // Of the rows before that one.
+        Class::Warnings => codes == [1062, 1062],
+        _ => false,
+    };
+    (of_key && any_order && plans::differ(sql, sides))
+        .then_some("other plans come to another row first, which has a key that is there or frees it")
 }
 
 /// Whether a DELETE from several tables comes to a row first that a row of another one refers to,
 /// which goes later.
-pub fn of_parents(sql: &str, class: &Class, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
+pub fn of_parents(sql: &str, class: &Class, sides: &mut [Side; 2]) -> Option<&'static str> {
     let refused = matches!(class, Class::Codes(0, 1451) | Class::Codes(1451, 0));
     let of_several = sql
         .strip_prefix("DELETE ")
         .and_then(|rest| rest.split_once(" FROM "))
         .is_some_and(|(tables, _)| tables.contains(','));
-    let differ = refused && of_several && plan(holdfast, sql) != plan(innodb, sql);
-    differ.then_some("other plans of a DELETE from several tables come to a parent before its child is gone")
+    (refused && of_several && plans::differ(sql, sides))
+        .then_some("other plans of a DELETE from several tables come to a parent before its child is gone")
 }
 
 /// Whether a DELETE looks for its rows along different ways while it changes others that refer to
 /// them.
-pub fn of_own_children(sql: &str, class: &Class, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
-    if *class != Class::Affected || !sql.starts_with("DELETE") || plan(holdfast, sql) == plan(innodb, sql) {
+pub fn of_own_children(sql: &str, class: &Class, sides: &mut [Side; 2]) -> Option<&'static str> {
+    if *class != Class::Affected || !sql.starts_with("DELETE") || !plans::differ(sql, sides) {
         return None;
     }
     let of_themselves = format!(
         "SELECT table_name FROM information_schema.referential_constraints WHERE constraint_schema = '{}' \
          AND table_name = referenced_table_name AND delete_rule IN ('CASCADE', 'SET NULL')",
-        super::script::schema(innodb.engine)
+        super::script::schema(sides[1].engine)
     );
-    let tables = innodb.look(&of_themselves).into_rows();
+    let tables = sides[1].look(&of_themselves).into_rows();
     tables.iter().any(|row| names(sql, &row[0])).then_some(
         "a plan that collects rows first deletes those, too, that no longer qualify after ON DELETE SET NULL",
     )
@@ -353,9 +358,9 @@ fn differ_in_order_of_zeros(ours: &Answer, theirs: &Answer) -> bool {
 }
 
 /// Whether a snapshot is too old for a table that only one engine reads.
-pub fn of_snapshot(sql: &str, codes: [u16; 2], [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
-    let differ = matches!(codes, [1412, 0] | [0, 1412]) && plan(holdfast, sql) != plan(innodb, sql);
-    differ.then_some("a snapshot that is too old for a table is refused if the plan comes to read it")
+pub fn of_snapshot(sql: &str, codes: [u16; 2], sides: &mut [Side; 2]) -> Option<&'static str> {
+    (matches!(codes, [1412, 0] | [0, 1412]) && plans::differ(sql, sides))
+        .then_some("a snapshot that is too old for a table is refused if the plan comes to read it")
 }
 
 /// Whether this engine's plan has an index that is younger than the snapshot. InnoDB would refuse

@@ -231,42 +231,52 @@ fn is_bits(number: &str, bytes: &str) -> bool {
     (needed..=all.len()).any(|count| shown(Some(&Value::Bytes(all[all.len() - count..].to_vec()))) == bytes)
 }
 
-/// A row that is there twice by several keys, of which InnoDB looks at another one first.
+/// A row that several keys refuse, since it is there twice or refers to nothing, of which InnoDB
+/// looks at another one first.
 fn of_keys(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut Side) -> Option<Known> {
     let changes_what_is_there = sql.contains("ON DUPLICATE KEY UPDATE") || sql.starts_with("REPLACE");
-    let only_names = [ours, theirs].into_iter().all(says_duplicate) && without_keys(ours) == without_keys(theirs);
-    if !(changes_what_is_there || only_names) || !looks_at_keys_in_another_order(sql, innodb) {
+    let only_names = [ours, theirs].into_iter().all(is_of_key) && without_keys(ours) == without_keys(theirs);
+    let of_reference = [ours, theirs].into_iter().any(|answer| says(answer, 1452));
+    if !(changes_what_is_there || only_names) || !looks_at_keys_in_another_order(sql, of_reference, innodb) {
         return None;
     }
-    let reason = "InnoDB looks at unique keys in the order in which they came to the table";
+    let reason = "InnoDB looks at keys, and at what they refer to, in the order in which they came to the table";
     Some(Known { reason, parts: !only_names })
 }
 
-fn says_duplicate(answer: &Answer) -> bool {
-    answer.code() == 1062 || answer.warnings.iter().any(|warning| warning.contains(" 1062: "))
+/// Whether a key refuses a row.
+fn is_of_key(answer: &Answer) -> bool {
+    says(answer, 1062) || says(answer, 1452)
 }
 
-/// The answer without the keys that it names, and their values.
+/// Whether it fails or warns with the error.
+fn says(answer: &Answer, code: u16) -> bool {
+    let name = format!(" {code}: ");
+    answer.code() == code || answer.warnings.iter().any(|warning| warning.contains(&name))
+}
+
+/// The answer without what a key refuses a row for.
 fn without_keys(answer: &Answer) -> Answer {
-    let masked = |text: &String| match text.split_once("Duplicate entry ") {
-        Some((before, _)) => before.to_owned(),
-        None => text.clone(),
+    let masked = |text: &String| {
+        let refusal = [" 1062: ", " 1452: "].iter().find_map(|code| text.split_once(code));
+        refusal.map_or_else(|| text.clone(), |(level, _)| format!("{level}: a key refuses the row"))
     };
     let outcome = match &answer.outcome {
-        Outcome::Refused(1062, text) => Outcome::Refused(1062, masked(text)),
+        Outcome::Refused(1062 | 1452, _) => Outcome::Refused(0, String::new()),
         other => other.clone(),
     };
     Answer { outcome, warnings: answer.warnings.iter().map(masked).collect() }
 }
 
-/// Whether InnoDB has the unique keys of a table of the statement in another order than its
-/// definition.
-fn looks_at_keys_in_another_order(sql: &str, innodb: &mut Side) -> bool {
+/// Whether InnoDB has the unique keys, or all keys, of a table of the statement in another order than
+/// its definition.
+fn looks_at_keys_in_another_order(sql: &str, all: bool, innodb: &mut Side) -> bool {
     let schema = schema(innodb.engine);
+    let most = u8::from(all);
     let defined = innodb
         .look(&format!(
             "SELECT table_name, index_name FROM information_schema.statistics \
-         WHERE table_schema = '{schema}' AND non_unique = 0 AND seq_in_index = 1"
+         WHERE table_schema = '{schema}' AND non_unique <= {most} AND seq_in_index = 1"
         ))
         .into_rows();
     let kept = innodb
@@ -329,8 +339,10 @@ mod tests {
     fn answers_that_name_other_keys_are_alike_without_them_and_no_others() {
         let [a, b] =
             ["Warning 1062: Duplicate entry 'a' for key 'k8'", "Warning 1062: Duplicate entry '5' for key 'k9'"];
-        assert!(says_duplicate(&warned(&[a])) && !says_duplicate(&warned(&["Warning 1364: no default"])));
+        let reference = "Warning 1452: Cannot add or update a child row: a foreign key constraint fails (`t`)";
+        assert!(is_of_key(&warned(&[a])) && !is_of_key(&warned(&["Warning 1364: no default"])));
         assert_eq!(without_keys(&warned(&[a])), without_keys(&warned(&[b])));
+        assert_eq!(without_keys(&warned(&[a])), without_keys(&warned(&[reference])));
         assert_ne!(without_keys(&warned(&[a])), without_keys(&warned(&[])));
         assert_ne!(without_keys(&warned(&[a])), without_keys(&warned(&["Warning 1364: no default"])));
     }

@@ -8,6 +8,13 @@ pub fn plan(side: &mut Side, sql: &str) -> Vec<[Option<String>; 5]> {
     explained(side, sql).into_iter().map(|row| [0, 2, 3, 5, 6].map(|at| row.get(at).cloned())).collect()
 }
 
+/// Whether the engines come to the rows of a statement by other ways, or may: the plans for a
+/// TEMPORARY table are its session's alone.
+pub fn differ(sql: &str, [holdfast, innodb]: &mut [Side; 2]) -> bool {
+    let ours = plan(holdfast, sql);
+    ours.is_empty() || ours != plan(innodb, sql)
+}
+
 /// What EXPLAIN says of a statement.
 pub fn explained(side: &mut Side, sql: &str) -> Vec<Vec<String>> {
     side.look(&format!("USE {}", schema(side.engine)));

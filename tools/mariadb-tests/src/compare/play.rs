@@ -322,7 +322,7 @@ impl Play<'_, '_, '_> {
         if class == Class::Rows && meant.sql.contains("SKIP LOCKED") && self.free().len() < self.sessions {
             return self.part("InnoDB skips a row that another session waits for, also for the one that has its lock");
         }
-        let by_plan = differences::of_order(&meant.sql, &class, &mut self.sides)
+        let by_plan = differences::of_order(&meant.sql, &class, codes, &mut self.sides)
             .or_else(|| differences::of_parents(&meant.sql, &class, &mut self.sides))
             .or_else(|| differences::of_own_children(&meant.sql, &class, &mut self.sides));
         if let Some(reason) = by_plan {
