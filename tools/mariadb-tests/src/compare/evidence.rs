@@ -268,8 +268,8 @@ fn without_keys(answer: &Answer) -> Answer {
     Answer { outcome, warnings: answer.warnings.iter().map(masked).collect() }
 }
 
-/// Whether InnoDB has the unique keys, or all keys, of a table of the statement in another order than
-/// its definition.
+/// Whether InnoDB has the unique keys, or all keys, of a table of the statement in another order
+/// than its definition.
 fn looks_at_keys_in_another_order(sql: &str, all: bool, innodb: &mut Side) -> bool {
     let schema = schema(innodb.engine);
     let most = u8::from(all);
