@@ -21,6 +21,8 @@ pub(super) struct Current {
     /// Rows of groups that it has read under locks that it keeps, without those that it has
     /// changed.
     pub locked_groups: BTreeMap<(usize, u64, u64), BTreeSet<u64>>,
+    /// What its last raw statement has inserted.
+    pub inserted: BTreeSet<Item>,
     pub next: u64,
     pub statements: u64,
     /// Changing tables that it has opened, so that they stay.
@@ -36,6 +38,7 @@ impl Current {
             view: BTreeMap::new(),
             locked: BTreeMap::new(),
             locked_groups: BTreeMap::new(),
+            inserted: BTreeSet::new(),
             next: 0,
             statements: 0,
             entered: BTreeSet::new(),

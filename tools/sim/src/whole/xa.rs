@@ -87,6 +87,7 @@ impl Session {
         let Some(at) = self.open_raw(user, wait)? else { return Ok(()) };
         let (own, writes) = (current.own.clone(), current.record.writes.len());
         let place = user.txn.statement(wait)?;
+        current.inserted.clear();
         let count = if self.dice.percent(20) { 3 } else { 1 };
         let User { txn, open, taken, .. } = user;
         let mut act = || {
@@ -117,10 +118,11 @@ impl Session {
             })?;
             let number = user.open[at].number;
             let put_back = current.record.writes.drain(writes..).filter(|write| write.item.table == number);
-            let first = put_back.map(|write| write.item.key).next();
+            // What the statement has inserted is gone: the place may be another's by now.
+            let first = put_back.map(|write| write.item).find(|item| !current.inserted.contains(item));
             current.own = own;
             current.locked_groups.clear();
-            if let Some(key) = first {
+            if let Some(Item { key, .. }) = first {
                 self.stays_locked(current, &user.open[at], key)?;
             }
         }
@@ -322,6 +324,7 @@ impl Session {
             0..4 => {
                 self.life.coverage.count("raw: insert");
                 rows.insert(txn, key, &value, in_the_way)?;
+                current.inserted.insert(item);
                 current.wrote(&self.life, item, version, false);
             }
             4..7 => {
