@@ -1,5 +1,6 @@
 //! What an ALTER TABLE leaves as it was: both engines are asked before and after it.
 
+use super::super::pairs::Engine;
 use super::script::{names, schema};
 use super::sessions::Side;
 
@@ -9,19 +10,14 @@ type Rows = Vec<Vec<String>>;
 pub struct Kept {
     /// The numbers that the next rows get, of each engine.
     numbers: [Rows; 2],
-    /// The numbers of this engine's tables and of their indexes.
-    ids: Rows,
+    /// The numbers of each engine's tables and of their indexes.
+    ids: [Rows; 2],
 }
 
 impl Kept {
     /// `counts`: whether there are numbers to look for.
     pub fn of(sides: &mut [Side; 2], counts: bool) -> Kept {
-        let ids = format!(
-            "SELECT t.TABLE_ID, i.INDEX_ID FROM information_schema.HOLDFAST_SYS_TABLES t \
-             JOIN information_schema.HOLDFAST_SYS_INDEXES i USING (TABLE_ID) WHERE t.SCHEMA = '{}' ORDER BY 1, 2",
-            schema(sides[0].engine)
-        );
-        let ids = sides[0].look(&ids).into_rows();
+        let ids = sides.each_mut().map(ids);
         let numbers = sides.each_mut().map(|side| if counts { numbers(side) } else { Rows::new() });
         Kept { numbers, ids }
     }
@@ -42,8 +38,26 @@ impl Kept {
     /// Whether this engine has the same tables and indexes: what changed does not concern what is
     /// stored.
     pub fn has_same_tables(&self, after: &Kept) -> bool {
-        !self.ids.is_empty() && self.ids == after.ids
+        !self.ids[0].is_empty() && self.ids[0] == after.ids[0]
     }
+
+    /// Whether only InnoDB has the same tables and indexes: this engine has copied one.
+    pub fn has_copied_here(&self, after: &Kept) -> bool {
+        self.ids[0] != after.ids[0] && !self.ids[1].is_empty() && self.ids[1] == after.ids[1]
+    }
+}
+
+fn ids(side: &mut Side) -> Rows {
+    let schema = schema(side.engine);
+    let (listing, of_schema) = match side.engine {
+        Engine::Holdfast => ("HOLDFAST", format!("SCHEMA = '{schema}'")),
+        Engine::InnoDb => ("INNODB", format!("NAME LIKE '{schema}/%'")),
+    };
+    let ids = format!(
+        "SELECT TABLE_ID, INDEX_ID FROM information_schema.{listing}_SYS_TABLES t \
+         JOIN information_schema.{listing}_SYS_INDEXES i USING (TABLE_ID) WHERE t.{of_schema} ORDER BY 1, 2"
+    );
+    side.look(&ids).into_rows()
 }
 
 fn numbers(side: &mut Side) -> Rows {
@@ -76,19 +90,41 @@ fn is_lower(these: &Rows, others: &Rows) -> bool {
     these != others && these.len() == others.len() && these.iter().zip(others).all(alike)
 }
 
-/// Tables that this engine has altered at once, so that older snapshots read them.
+/// Tables that an ALTER TABLE has changed in one way with this engine and in another with InnoDB.
 #[derive(Debug, Default)]
-pub struct AlteredAtOnce(Vec<String>);
+pub struct Altered {
+    at_once: Vec<String>,
+    copied_here: Vec<String>,
+}
 
-impl AlteredAtOnce {
-    /// The statement has altered one.
-    pub fn note(&mut self, sql: &str) {
-        self.0.extend(sql.split(' ').nth(2).map(String::from));
+impl Altered {
+    #[cfg(test)]
+    pub fn of(at_once: &[&str], copied_here: &[&str]) -> Altered {
+        let [at_once, copied_here] =
+            [at_once, copied_here].map(|tables| tables.iter().copied().map(String::from).collect());
+        Altered { at_once, copied_here }
     }
 
-    /// Whether the statement names one.
-    pub fn is_named(&self, sql: &str) -> bool {
-        self.0.iter().any(|table| names(sql, table))
+    /// The statement has been carried out.
+    pub fn note(&mut self, sql: &str, before: &Kept, after: &Kept) {
+        let table = sql.split(' ').nth(2).map(String::from);
+        if before.has_same_tables(after) {
+            self.at_once.extend(table);
+        } else if before.has_copied_here(after) {
+            self.copied_here.extend(table);
+        }
+    }
+
+    /// Whether the statement names a table that this engine has altered at once, so that older
+    /// snapshots read it.
+    pub fn at_once(&self, sql: &str) -> bool {
+        self.at_once.iter().any(|table| names(sql, table))
+    }
+
+    /// Whether it names one that this engine has copied and InnoDB has not, so that this engine
+    /// refuses it to older snapshots.
+    pub fn copied_here(&self, sql: &str) -> bool {
+        self.copied_here.iter().any(|table| names(sql, table))
     }
 }
 
@@ -96,29 +132,35 @@ impl AlteredAtOnce {
 mod tests {
     use super::*;
 
-    fn kept(ours: &str, theirs: &str, id: &str) -> Kept {
+    fn kept(ours: &str, theirs: &str, ids: [&str; 2]) -> Kept {
         let row = |value: &str| vec![vec!["t".to_owned(), value.to_owned()]];
-        Kept { numbers: [row(ours), row(theirs)], ids: row(id) }
+        Kept { numbers: [row(ours), row(theirs)], ids: ids.map(row) }
     }
 
     #[test]
     fn a_number_is_forgotten_that_innodb_alone_has_no_more() {
-        let before = kept("21", "21", "1");
-        assert!(before.number_is_forgotten(&kept("21", "19", "1")));
-        assert!(before.number_is_forgotten(&kept("21", "22", "1")));
-        assert!(!before.number_is_forgotten(&kept("21", "21", "1")));
-        assert!(!before.number_is_forgotten(&kept("19", "21", "1")), "this engine forgets it");
-        assert!(!before.number_is_forgotten(&kept("19", "19", "1")), "both do");
-        assert!(!kept("20", "21", "1").number_is_forgotten(&kept("20", "19", "1")), "they differed before");
+        let before = kept("21", "21", ["1", "1"]);
+        assert!(before.number_is_forgotten(&kept("21", "19", ["1", "1"])));
+        assert!(before.number_is_forgotten(&kept("21", "22", ["1", "1"])));
+        assert!(!before.number_is_forgotten(&kept("21", "21", ["1", "1"])));
+        assert!(!before.number_is_forgotten(&kept("19", "21", ["1", "1"])), "this engine forgets it");
+        assert!(!before.number_is_forgotten(&kept("19", "19", ["1", "1"])), "both do");
+        assert!(
+            !kept("20", "21", ["1", "1"]).number_is_forgotten(&kept("20", "19", ["1", "1"])),
+            "they differed before"
+        );
     }
 
     #[test]
     fn a_partition_may_have_a_higher_number_with_this_engine_alone() {
-        let before = kept("1", "1", "1");
-        assert!(before.number_came_with_partition(&kept("3", "1", "1")));
-        assert!(!before.number_came_with_partition(&kept("1", "3", "1")), "this engine has lost it");
-        assert!(!before.number_came_with_partition(&kept("3", "3", "1")));
-        assert!(!kept("3", "1", "1").number_came_with_partition(&kept("3", "1", "1")), "they differed before");
+        let before = kept("1", "1", ["1", "1"]);
+        assert!(before.number_came_with_partition(&kept("3", "1", ["1", "1"])));
+        assert!(!before.number_came_with_partition(&kept("1", "3", ["1", "1"])), "this engine has lost it");
+        assert!(!before.number_came_with_partition(&kept("3", "3", ["1", "1"])));
+        assert!(
+            !kept("3", "1", ["1", "1"]).number_came_with_partition(&kept("3", "1", ["1", "1"])),
+            "they differed before"
+        );
     }
 
     #[test]
@@ -134,10 +176,19 @@ mod tests {
 
     #[test]
     fn tables_are_the_same_that_have_their_ids() {
-        let before = kept("1", "1", "7");
-        assert!(before.has_same_tables(&kept("1", "1", "7")) && !before.has_same_tables(&kept("1", "1", "8")));
-        let mut altered = AlteredAtOnce::default();
-        altered.note("ALTER TABLE t5 ADD COLUMN c8 INT FIRST");
-        assert!(altered.is_named("SELECT * FROM t1 a JOIN t5 b") && !altered.is_named("SELECT * FROM t1, t55"));
+        let [before, same] = [(); 2].map(|()| kept("1", "1", ["1", "7"]));
+        let [copied_here, copied, there] = [["2", "7"], ["2", "8"], ["1", "8"]].map(|ids| kept("1", "1", ids));
+        let sql = "ALTER TABLE t5 ADD COLUMN c8 INT FIRST";
+        let noted = |after: &Kept| {
+            let mut altered = Altered::default();
+            altered.note(sql, &before, after);
+            let read = "SELECT * FROM t1 a JOIN t5 b";
+            assert!(!altered.at_once("SELECT * FROM t1, t55") && !altered.copied_here("SELECT * FROM t1, t55"));
+            (altered.at_once(read), altered.copied_here(read))
+        };
+        assert_eq!(noted(&same), (true, false));
+        assert_eq!(noted(&there), (true, false));
+        assert_eq!(noted(&copied_here), (false, true));
+        assert_eq!(noted(&copied), (false, false));
     }
 }

@@ -18,18 +18,28 @@ pub struct Forgotten {
     temporary: Vec<String>,
     /// Temporary tables of which changes were undone.
     undone: Vec<String>,
+    has_virtual: bool,
+    /// Tables that were opened again, with the age that their definition has.
+    opened_again: Vec<String>,
 }
 
 impl Forgotten {
     /// A statement was carried out, or a part of it, or was undone.
     pub fn ended(&mut self, sql: &str, success: bool) {
         self.temporary.extend(temporary(sql));
+        if let Some((_, to)) = renamed(sql).filter(|(from, _)| success && self.temporary.iter().any(|it| it == from)) {
+            self.temporary.push(to.to_owned());
+        }
         let rolls_back = ["ROLLBACK", "XA ROLLBACK"].iter().any(|verb| sql.starts_with(verb));
         self.undone
             .extend(self.temporary.iter().filter(|table| rolls_back || (!success && names(sql, table))).cloned());
         if ["CREATE TABLE", "ALTER TABLE"].iter().any(|verb| sql.starts_with(verb)) {
             self.has_numbers |= sql.contains("AUTO_INCREMENT");
             self.has_partitions |= sql.contains("PARTITION BY");
+            self.has_virtual |= sql.contains(" AS (");
+        }
+        if success && self.has_virtual && sql.starts_with("ALTER TABLE") && sql.contains(" DROP KEY ") {
+            self.opened_again.extend(sql.split(' ').nth(2).map(String::from));
         }
         self.number_moves |= self.has_numbers && self.has_partitions && assigns_number(sql);
     }
@@ -63,6 +73,11 @@ impl Forgotten {
         fewer && self.undone.iter().any(|table| names(sql, table))
     }
 
+    /// Whether it may be when a table of the statement was created.
+    pub fn age(&self, sql: &str) -> bool {
+        self.opened_again.iter().any(|table| names(sql, table))
+    }
+
     /// Whether it may be the row of a sequence: the statement reads it, after a crash.
     pub fn sequence(&self, statement: &Statement) -> bool {
         self.crashed && statement.sql.starts_with("SELECT * FROM s")
@@ -74,6 +89,16 @@ fn temporary(sql: &str) -> Option<String> {
     let (_, rest) = sql.split_once(" TEMPORARY TABLE ").filter(|(verb, _)| verb.starts_with("CREATE"))?;
     let rest = rest.strip_prefix("IF NOT EXISTS ").unwrap_or(rest);
     rest.split(|c: char| !is_of_name(c)).next().map(str::to_owned)
+}
+
+/// The old and the new name of a table that gets another one.
+fn renamed(sql: &str) -> Option<(&str, &str)> {
+    let (from, to) = match sql.strip_prefix("ALTER TABLE ") {
+        Some(rest) => rest.split_once(" RENAME TO ").or_else(|| rest.split_once(" RENAME "))?,
+        None => sql.strip_prefix("RENAME TABLE ")?.split_once(" TO ")?,
+    };
+    let is_name = |name: &str| name.chars().all(is_of_name);
+    (is_name(from) && is_name(to)).then_some((from, to))
 }
 
 /// How many rows an UPDATE has found.
@@ -152,6 +177,35 @@ mod tests {
         assert!(forgotten.rows(change, &matches(10), &matches(9)));
         assert!(!forgotten.rows(change, &matches(9), &matches(10)), "it has more");
         assert!(!forgotten.rows(change, &matches(9), &matches(9)), "it has as many");
+    }
+
+    #[test]
+    fn a_temporary_table_is_the_same_by_its_new_name() {
+        let done = |rows| Answer { outcome: Outcome::Done(rows, String::new()), warnings: Vec::new() };
+        let forgets = |rename: &str| {
+            let mut forgotten = Forgotten::default();
+            for sql in ["CREATE TEMPORARY TABLE t1 (id INT, PRIMARY KEY (id))", rename, "ROLLBACK"] {
+                forgotten.ended(sql, true);
+            }
+            forgotten.rows("UPDATE t5 SET c1 = 1", &done(4), &done(3))
+        };
+        assert!(forgets("ALTER TABLE t1 RENAME TO t5"));
+        assert!(!forgets("ALTER TABLE t1 RENAME COLUMN c1 TO t5"));
+        assert!(!forgets("ALTER TABLE t2 RENAME TO t5"));
+    }
+
+    #[test]
+    fn the_age_of_a_table_is_forgotten_that_loses_an_index_of_a_virtual_column() {
+        let forgets = |column: &str, alter: &str| {
+            let mut forgotten = Forgotten::default();
+            forgotten.ended(&format!("CREATE TABLE t1 (id INT{column}, KEY k5 (id))"), true);
+            forgotten.ended(alter, true);
+            forgotten.age("UPDATE t1 SET c3 = 'aa'")
+        };
+        assert!(forgets(" AS (3)", "ALTER TABLE t1 DROP KEY k5"));
+        assert!(!forgets("", "ALTER TABLE t1 DROP KEY k5"), "no column is virtual");
+        assert!(!forgets(" AS (3)", "ALTER TABLE t2 DROP KEY k5"), "another table");
+        assert!(!forgets(" AS (3)", "ALTER TABLE t1 ADD KEY k6 (id)"));
     }
 
     #[test]

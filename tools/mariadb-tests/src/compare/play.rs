@@ -12,7 +12,7 @@ use holdfast_server::Server;
 use self::deadlocks::Deadlocks;
 pub use self::deadlocks::ONLY_HERE;
 use super::super::pairs::Engine;
-use super::altered::{self, AlteredAtOnce, Kept};
+use super::altered::{self, Altered, Kept};
 use super::answer::Answer;
 use super::differences;
 use super::evidence;
@@ -111,7 +111,7 @@ impl<'s, 'c> Stage<'s, 'c> {
             meanings: Meanings::new(sessions),
             ran_together: false,
             before_alter: None,
-            altered_at_once: AlteredAtOnce::default(),
+            altered: Altered::default(),
             deadlocks: Deadlocks::default(),
             steps: Vec::new(),
         };
@@ -132,7 +132,7 @@ struct Play<'p, 's, 'c> {
     ran_together: bool,
     /// What there was before the ALTER TABLE that a session is at, while no other one ran.
     before_alter: Option<Kept>,
-    altered_at_once: AlteredAtOnce,
+    altered: Altered,
     /// The deadlocks among the statements that were under way last.
     deadlocks: Deadlocks,
     steps: Vec<Step>,
@@ -259,8 +259,8 @@ impl Play<'_, '_, '_> {
         let before = self.before_alter.take().filter(|_| self.alters(statement))?;
         let after = Kept::of(&mut self.sides, self.meanings.forgotten().counts());
         let sql = self.meanings.of(statement).sql;
-        if ours.is_success() && before.has_same_tables(&after) {
-            self.altered_at_once.note(&sql);
+        if ours.is_success() {
+            self.altered.note(&sql, &before, &after);
         }
         if sql.contains(" EXCHANGE PARTITION ") && before.number_came_with_partition(&after) {
             return Some("a copy gives every partition the next number of the table, a change in place leaves its own");
@@ -315,7 +315,7 @@ impl Play<'_, '_, '_> {
         let younger = self.meanings.younger_keys(session);
         if let Some(reason) = differences::of_snapshot(&meant.sql, codes, &mut self.sides)
             .or_else(|| differences::of_younger_key(&meant.sql, codes, younger, &mut self.sides[0]))
-            .or_else(|| differences::of_age(&meant.sql, ours, theirs, &self.altered_at_once))
+            .or_else(|| differences::of_age(&meant.sql, ours, theirs, &self.altered))
         {
             return self.part(reason);
         }
