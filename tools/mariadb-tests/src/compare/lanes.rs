@@ -117,9 +117,12 @@ impl Lanes<'_> {
             if played.is_err() {
                 self.keep(stage, &numbers, &[]);
             }
-            let (steps, ending) = played.with_context(|| format!("scenario {number} of seed {}", self.seed))?;
+            let (steps, mut ending) = played.with_context(|| format!("scenario {number} of seed {}", self.seed))?;
             if stage.is_lost() {
                 self.keep(stage, &std::mem::take(&mut numbers), &steps);
+                if lost::is_of_innodb(stage.server) {
+                    ending = Ending::Parted("InnoDB ends the server: what it asserts does not hold");
+                }
             }
             if !told(Played { stage, number, steps, ending })? {
                 shared.is_over.store(true, Ordering::Relaxed);

@@ -64,23 +64,27 @@ pub fn of_waits(
     if !locks.is_empty() && locks.iter().all(|lock| comes_from_prefix(lock, meanings, holdfast)) {
         return Some("an index of the beginning of a column leads to the row; InnoDB reads a short value without it");
     }
-    plans_differ(&locks, meanings, [holdfast, innodb]).then_some("other plans lock other rows")
+    (meanings.waits_by_other_plans(session) || plans_differ(&locks, meanings, [holdfast, innodb]))
+        .then_some("other plans lock other rows")
 }
 
 /// Whether the lock is of a primary key of one column for which neither engine has a row, also none
 /// that a transaction has inserted which is not over.
 fn is_of_absent_row(lock: &Lock, sides: [&mut Side; 2]) -> bool {
     sides.into_iter().all(|side| {
-        let (schema, table) = (schema(side.engine), &lock.table);
+        let schema = schema(side.engine);
+        // A partition's table is named before its own name.
+        let table = lock.table.split('#').next().unwrap_or_default();
         let column = format!(
-            "SELECT MIN(s.column_name), MIN(c.data_type), MIN(s.sub_part) FROM information_schema.statistics s \
+            "SELECT MIN(s.column_name), MIN(c.data_type), MIN(s.sub_part), MIN(s.collation) FROM information_schema.statistics s \
              JOIN information_schema.columns c USING (table_schema, table_name, column_name) \
              WHERE table_schema = '{schema}' AND table_name = '{table}' AND index_name = 'PRIMARY' \
-             HAVING COUNT(*) = 1 AND MIN(s.collation) = 'A'"
+             HAVING COUNT(*) = 1"
         );
         let column = side.look(&column).into_rows();
-        let Some([name, kind, prefix]) = column.first().map(Vec::as_slice) else { return false };
-        let Some(condition) = condition_of_key(lock, name, kind, prefix) else { return false };
+        let Some([name, kind, prefix, collation]) = column.first().map(Vec::as_slice) else { return false };
+        let falls = collation == "D";
+        let Some(condition) = condition_of_key(lock, name, [kind, prefix], falls) else { return false };
         let count = format!("SELECT COUNT(*) FROM {schema}.{table} WHERE {condition}");
         let levels = ["REPEATABLE READ", "READ UNCOMMITTED"];
         levels.iter().all(|level| {
@@ -91,12 +95,13 @@ fn is_of_absent_row(lock: &Lock, sides: [&mut Side; 2]) -> bool {
     })
 }
 
-/// What holds for the row of a locked primary key: an INT, or bytes of which the key may have only
-/// the beginning.
-fn condition_of_key(lock: &Lock, column: &str, kind: &str, prefix: &str) -> Option<String> {
+/// What holds for the row of a locked primary key: an INT, in rising or falling order, or bytes of
+/// which the key may have only the beginning.
+fn condition_of_key(lock: &Lock, column: &str, [kind, prefix]: [&str; 2], falls: bool) -> Option<String> {
     let data = Some(lock.data.as_str()).filter(|_| lock.index == "PRIMARY")?;
     match kind {
-        "int" => integer(data).map(|key| format!("{column} = {key}")),
+        "int" => integer(data).map(|key| format!("{column} = {}", if falls { !key } else { key })),
+        _ if falls => None,
         "varbinary" | "tinyblob" | "blob" | "mediumblob" | "longblob" => {
             let key = bytes(data)?;
             Some(match prefix {
@@ -192,7 +197,7 @@ mod tests {
 
     fn condition(kind: &str, prefix: &str, data: &str) -> Option<String> {
         let lock = Lock { mode: "S".into(), table: "t".into(), index: "PRIMARY".into(), data: data.into() };
-        condition_of_key(&lock, "c", kind, prefix)
+        condition_of_key(&lock, "c", [kind, prefix], false)
     }
 
     #[test]
@@ -210,7 +215,10 @@ mod tests {
         assert_eq!(condition("int", "NULL", ""), None);
         assert_eq!(condition("double", "NULL", "80000006"), None);
         let lock = Lock { mode: "S".into(), table: "t".into(), index: "k".into(), data: "80000006".into() };
-        assert_eq!(condition_of_key(&lock, "c", "int", "NULL"), None);
+        assert_eq!(condition_of_key(&lock, "c", ["int", "NULL"], false), None);
+        let falling = Lock { index: "PRIMARY".into(), data: "7ffffff5".into(), ..lock };
+        assert_eq!(condition_of_key(&falling, "c", ["int", "NULL"], true).unwrap(), "c = 10");
+        assert_eq!(condition_of_key(&falling, "c", ["blob", "NULL"], true), None);
     }
 
     #[test]

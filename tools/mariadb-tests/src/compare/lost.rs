@@ -26,6 +26,12 @@ pub fn keep(cache: &Cache, server: &Server<'_>, seed: u64, numbers: &[u64], step
     Ok(folder)
 }
 
+/// Whether an assertion of InnoDB has ended the server.
+pub fn is_of_innodb(server: &Server<'_>) -> bool {
+    let log = fs::read(server.log()).unwrap_or_default();
+    String::from_utf8_lossy(&log).lines().any(|line| line.contains("InnoDB: Assertion failure in file "))
+}
+
 fn told(end: &str, seed: u64, numbers: &[u64], steps: &[Step]) -> String {
     let numbers = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" ");
     let mut text = format!("{end}\nscenarios of seed {seed} since its data was made, the last one last: {numbers}\n");

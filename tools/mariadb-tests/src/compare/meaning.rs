@@ -37,6 +37,8 @@ struct Spoken {
     missed_after: Option<u64>,
     /// Indexes that others have added since its transaction began.
     younger_keys: Vec<String>,
+    /// Whether its statement had other plans on the two engines when it began to wait.
+    waits_by_other_plans: Option<bool>,
 }
 
 /// What commits by the way.
@@ -95,7 +97,9 @@ impl Meanings {
     /// A statement was said.
     pub fn said(&mut self, statement: &Statement) {
         let sql = self.of(statement).sql;
-        self.sessions[statement.session].done.push(sql);
+        let spoken = &mut self.sessions[statement.session];
+        spoken.waits_by_other_plans = None;
+        spoken.done.push(sql);
     }
 
     /// A statement has ended.
@@ -171,6 +175,21 @@ impl Meanings {
         }
     }
 
+    /// Whether the plans are known that the statement of a session had when it began to wait.
+    pub fn waits_already(&self, session: usize) -> bool {
+        self.sessions[session].waits_by_other_plans.is_some()
+    }
+
+    /// The statement of a session begins to wait.
+    pub fn begins_to_wait(&mut self, session: usize, by_other_plans: bool) {
+        self.sessions[session].waits_by_other_plans = Some(by_other_plans);
+    }
+
+    /// Whether the statement of a session had other plans on the two engines when it began to wait.
+    pub fn waits_by_other_plans(&self, session: usize) -> bool {
+        self.sessions[session].waits_by_other_plans == Some(true)
+    }
+
     /// What InnoDB may have forgotten.
     pub fn forgotten(&self) -> &Forgotten {
         &self.forgotten
@@ -189,6 +208,10 @@ impl Meanings {
     /// Indexes that are younger than the transaction of a session.
     pub fn younger_keys(&self, session: usize) -> &[String] {
         &self.sessions[session].younger_keys
+    }
+
+    pub fn reads_committed(&self, session: usize) -> bool {
+        self.sessions[session].level.ends_with("READ COMMITTED")
     }
 
     pub fn reads_uncommitted(&self, session: usize) -> bool {

@@ -11,6 +11,7 @@
 
 mod altered;
 mod answer;
+mod by_plan;
 mod differences;
 mod evidence;
 mod forgotten;

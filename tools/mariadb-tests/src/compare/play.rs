@@ -14,10 +14,12 @@ pub use self::deadlocks::ONLY_HERE;
 use super::super::pairs::Engine;
 use super::altered::{self, Altered, Kept};
 use super::answer::Answer;
+use super::by_plan;
 use super::differences;
 use super::evidence;
 use super::judge::{Class, Difference, is_refused_there, judge};
 use super::meaning::Meanings;
+use super::plans;
 use super::script::{Statement, Step, schema};
 use super::sessions::{DEADLOCK, Side, Stand};
 
@@ -221,11 +223,26 @@ impl Play<'_, '_, '_> {
                         return self.part(reason);
                     }
                 }
-                (Stand::Waits, Stand::Waits) => {}
+                (Stand::Waits, Stand::Waits) => self.begins_to_wait(&statement),
                 (ours, theirs) => return self.stand_apart(&statement, ours, theirs),
             }
         }
         Ok(Ending::Same)
+    }
+
+    /// A statement waits for a row on both engines: later its plans may be alike, since the tables
+    /// are others. No session may be about to change a definition: EXPLAIN would wait for it.
+    fn begins_to_wait(&mut self, statement: &Statement) {
+        let session = statement.session;
+        let [holdfast, _] = &mut self.sides;
+        if self.meanings.waits_already(session)
+            || holdfast.blocking_locks(session).is_empty()
+            || (0..self.sessions).any(|other| holdfast.waits_for_definition(other))
+        {
+            return;
+        }
+        let differ = plans::differ(&self.meanings.of(statement).sql, &mut self.sides);
+        self.meanings.begins_to_wait(session, differ);
     }
 
     /// How the statements under way stand; that the server is gone if it does not say.
@@ -313,8 +330,8 @@ impl Play<'_, '_, '_> {
         }
         let codes = [ours.code(), theirs.code()];
         let younger = self.meanings.younger_keys(session);
-        if let Some(reason) = differences::of_snapshot(&meant.sql, codes, &mut self.sides)
-            .or_else(|| differences::of_younger_key(&meant.sql, codes, younger, &mut self.sides[0]))
+        if let Some(reason) = by_plan::of_snapshot(&meant.sql, codes, &mut self.sides)
+            .or_else(|| by_plan::of_younger_key(&meant.sql, codes, younger, &mut self.sides[0]))
             .or_else(|| differences::of_age(&meant.sql, ours, theirs, &self.altered))
         {
             return self.part(reason);
@@ -322,20 +339,27 @@ impl Play<'_, '_, '_> {
         if class == Class::Rows && meant.sql.contains("SKIP LOCKED") && self.free().len() < self.sessions {
             return self.part("InnoDB skips a row that another session waits for, also for the one that has its lock");
         }
-        let by_plan = differences::of_order(&meant.sql, &class, codes, &mut self.sides)
-            .or_else(|| differences::of_parents(&meant.sql, &class, &mut self.sides))
-            .or_else(|| differences::of_own_children(&meant.sql, &class, &mut self.sides));
-        if let Some(reason) = by_plan {
+        let skips = self.skips(session);
+        if let Some(reason) = by_plan::known(&meant.sql, &class, codes, &mut self.sides)
+            .or_else(|| by_plan::of_skipped(&meant.sql, &class, &mut self.sides).filter(|_| skips))
+        {
             return self.part(reason);
         }
         let known = differences::known(&meant.sql, ours, theirs)
             .or_else(|| evidence::of_tables(&meant.sql, ours, theirs, &mut self.sides))
-            .or_else(|| differences::of_ties(&meant.sql, ours, theirs, &mut self.sides));
+            .or_else(|| by_plan::of_ties(&meant.sql, ours, theirs, &mut self.sides))
+            .or_else(|| by_plan::of_repeated(&meant.sql, ours, theirs, &mut self.sides))
+            .or_else(|| by_plan::of_server(&meant, ours, &mut self.sides));
         match known {
             Some(known) if known.parts => self.part(known.reason),
             Some(_) => Ok(Ending::Same),
             None => Ok(self.differ(&statement.sql, class, &shown.0, &shown.1)),
         }
+    }
+
+    /// Whether a session passes over what others have inserted.
+    fn skips(&self, session: usize) -> bool {
+        self.sessions > 1 && (self.meanings.reads_committed(session) || self.meanings.reads_uncommitted(session))
     }
 
     fn differ(&mut self, question: &str, class: Class, ours: &str, theirs: &str) -> Ending {

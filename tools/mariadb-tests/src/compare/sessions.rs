@@ -25,6 +25,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(115);
 /// A statement that neither ends nor waits hangs.
 const LONGEST: Duration = Duration::from_secs(60);
 
+/// No answer is on its way for longer once the server takes a statement for ended.
+const LATE: Duration = Duration::from_secs(10);
+
 /// The server's error for the victim of a deadlock.
 pub const DEADLOCK: u16 = 1213;
 
@@ -155,7 +158,8 @@ impl Side {
                 stands.extend(open.iter().map(|&session| (session, Stand::Waits)));
                 break;
             }
-            if begun.elapsed() > LONGEST {
+            let is_late = begun.elapsed() > LATE && open.iter().all(|&session| self.gets_no_answer(session));
+            if is_late || begun.elapsed() > LONGEST {
                 stands.extend(open.iter().map(|&session| (session, Stand::Hangs)));
                 break;
             }
@@ -201,6 +205,13 @@ impl Side {
         ));
         self.looked = Instant::now();
         matches!(others, Ok(Some(1u64..)))
+    }
+
+    /// Whether the server takes the statement of a session for ended, which has no answer.
+    pub fn gets_no_answer(&mut self, session: usize) -> bool {
+        let id = self.sessions[session].id;
+        let ends = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND command = 'Sleep'");
+        self.sessions[session].pending && matches!(self.watcher.query_first(ends), Ok(Some(1u64)))
     }
 
     /// Whether a session waits to use a table whose definition others keep or want to change.
@@ -270,10 +281,11 @@ impl Side {
 
     /// Ends what the sessions are at, and their transactions.
     pub fn give_up(&mut self) -> anyhow::Result<()> {
-        for session in &mut self.sessions {
-            if session.pending {
+        for at in 0..self.sessions.len() {
+            if self.sessions[at].pending {
+                let what = if self.gets_no_answer(at) { "KILL" } else { "KILL QUERY" };
                 // It may have ended meanwhile.
-                let _ = self.watcher.query_drop(format!("KILL QUERY {}", session.id));
+                let _ = self.watcher.query_drop(format!("{what} {}", self.sessions[at].id));
             }
         }
         for session in &mut self.sessions {
