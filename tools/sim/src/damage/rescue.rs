@@ -33,7 +33,12 @@ fn rows_have_existed(judge: &Judge, saved: &Database) -> anyhow::Result<()> {
         let rows =
             rows.map_err(|trouble| anyhow::anyhow!("what was salvaged of {} cannot be read: {trouble:?}", info.name))?;
         for (key, value) in rows {
-            ensure!(table.has_existed(&key, &value), "salvage gives the row {key} of {}, which never was", info.name);
+            ensure!(
+                table.has_existed(&key, &value),
+                "salvage gives the row {key} of {}, which never was: `{value:.60}`, {} bytes",
+                info.name,
+                value.len()
+            );
         }
     }
     Ok(())

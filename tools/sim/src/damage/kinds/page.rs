@@ -42,7 +42,10 @@ pub fn swapped(scene: &mut Scene<'_>) -> Option<Done> {
     put(scene, &one, &b)?;
     put(scene, &other, &a)?;
     let done = scene.done(&one, &format!("has changed places with page {}", other.no))?;
-    Some(if one.kind == Kind::Overflow { done.of_a_value() } else { done })
+    Some(match one.kind {
+        Kind::Overflow => done.of_a_value(),
+        _ => changed_by_redo(scene, done),
+    })
 }
 
 /// The page as it was at an earlier time.
@@ -58,7 +61,16 @@ pub fn older(scene: &mut Scene<'_>) -> Option<Done> {
     scene.edit(&page, seal)?;
     let done = scene.done(&page, "as it was at an earlier time")?;
     let leeway = if page.file == "system.hf" { Leeway::Any } else { Leeway::Existed };
-    Some(if page.kind == Kind::Overflow { done.of_a_value() } else { done.excused(leeway) })
+    Some(match page.kind {
+        Kind::Overflow => done.of_a_value(),
+        _ => changed_by_redo(scene, done.excused(leeway)),
+    })
+}
+
+/// The damage of a page that is in itself sound and has another content: after a kill, redo makes
+/// the changes of the content that was there, by the numbers of slots.
+fn changed_by_redo(scene: &Scene<'_>, done: Done) -> Done {
+    if scene.base.plan.closed { done } else { done.forged() }
 }
 
 /// A page of another file in the place of a page.
