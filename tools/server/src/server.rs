@@ -23,9 +23,15 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The port of a server that listens on its socket alone.
 pub const SOCKET_ONLY: u16 = 0;
 
-/// True if a program listens on a port of 127.0.0.1.
-fn is_in_use(port: u16) -> bool {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+/// True if a program listens on a port of an address of this machine.
+fn is_in_use(address: Ipv4Addr, port: u16) -> bool {
+    TcpListener::bind((address, port)).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
+}
+
+/// The address on which a server with these options listens.
+fn address(options: &[String]) -> anyhow::Result<Ipv4Addr> {
+    let chosen = options.iter().rev().find_map(|option| option.strip_prefix("--bind-address="));
+    chosen.map_or(Ok(Ipv4Addr::LOCALHOST), |address| address.parse().with_context(|| format!("address {address}")))
 }
 
 /// Returns `usual`, or a port that no program listens on if one has that.
@@ -33,7 +39,7 @@ fn is_in_use(port: u16) -> bool {
 /// # Errors
 /// If there is no such port.
 pub fn free_port(usual: u16) -> anyhow::Result<u16> {
-    if !is_in_use(usual) {
+    if !is_in_use(Ipv4Addr::LOCALHOST, usual) {
         return Ok(usual);
     }
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("look for a free port")?.local_addr()?.port();
@@ -113,8 +119,9 @@ impl<'c> Server<'c> {
         if fresh && self.dir.exists() {
             fs::remove_dir_all(&self.dir)?;
         }
-        if port != SOCKET_ONLY && is_in_use(port) {
-            bail!("port {port} of 127.0.0.1 is in use by another program; end that one, or give another port");
+        let address = address(options)?;
+        if port != SOCKET_ONLY && is_in_use(address, port) {
+            bail!("port {port} of {address} is in use by another program; end that one, or give another port");
         }
         if !self.dir.join("data/mysql").exists() {
             self.install()?;
@@ -531,6 +538,17 @@ mod tests {
         let cache = Cache::of_the_project();
         let error = Server::new(&cache, "no-such-server").up(port, false, &[]).unwrap_err().to_string();
         assert!(error.contains(&format!("port {port} of 127.0.0.1 is in use")), "{error}");
+    }
+
+    #[test]
+    fn a_port_of_another_address_may_be_another_programs() {
+        let options = |address| [format!("--bind-address={address}")];
+        assert_eq!(address(&[]).unwrap(), Ipv4Addr::LOCALHOST);
+        let second = address(&options("127.0.0.2")).unwrap();
+        let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = other.local_addr().unwrap().port();
+        assert!(is_in_use(Ipv4Addr::LOCALHOST, port) && !is_in_use(second, port));
+        assert!(address(&options("here")).is_err());
     }
 
     /// Other programs take ports meanwhile, and a process that another test starts has this one's
