@@ -71,7 +71,7 @@ pub fn older(scene: &mut Scene<'_>) -> Option<Done> {
     scene.files.insert(name.clone(), scene.base.older.get(&name)?.clone());
     let done = done(scene, &name, "as it was at an earlier time")?;
     let leeway = if done.target == Target::System { Leeway::Any } else { Leeway::Existed };
-    Some(done.excused(leeway))
+    Some(scene.changed_by_redo(done.excused(leeway)))
 }
 
 /// A table's file in the place of another one.

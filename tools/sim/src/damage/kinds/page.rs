@@ -44,7 +44,7 @@ pub fn swapped(scene: &mut Scene<'_>) -> Option<Done> {
     let done = scene.done(&one, &format!("has changed places with page {}", other.no))?;
     Some(match one.kind {
         Kind::Overflow => done.of_a_value(),
-        _ => changed_by_redo(scene, done),
+        _ => scene.changed_by_redo(done),
     })
 }
 
@@ -63,14 +63,8 @@ pub fn older(scene: &mut Scene<'_>) -> Option<Done> {
     let leeway = if page.file == "system.hf" { Leeway::Any } else { Leeway::Existed };
     Some(match page.kind {
         Kind::Overflow => done.of_a_value(),
-        _ => changed_by_redo(scene, done.excused(leeway)),
+        _ => scene.changed_by_redo(done.excused(leeway)),
     })
-}
-
-/// The damage of a page that is in itself sound and has another content: after a kill, redo makes
-/// the changes of the content that was there, by the numbers of slots.
-fn changed_by_redo(scene: &Scene<'_>, done: Done) -> Done {
-    if scene.base.plan.closed { done } else { done.forged() }
 }
 
 /// A page of another file in the place of a page.
