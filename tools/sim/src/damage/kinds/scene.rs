@@ -148,8 +148,8 @@ impl Scene<'_> {
         Done { what, target: self.target(file), leeway: Leeway::Exact, forged: false }
     }
 
-    /// The damage of pages that are in themselves sound and have another content: after a kill, redo
-    /// makes the changes of the content that was there, by the numbers of slots.
+    /// The damage of pages that are in themselves sound and have another content: after a kill,
+    /// redo makes the changes of the content that was there, by the numbers of slots.
     pub(super) fn changed_by_redo(&self, done: Done) -> Done {
         if self.base.plan.closed { done } else { done.forged() }
     }
