@@ -175,7 +175,7 @@ impl Meanings {
         }
     }
 
-    /// Whether the plans are known that the statement of a session had when it began to wait.
+    /// Whether the statement of a session waits or has waited for a row, on both engines.
     pub fn waits_already(&self, session: usize) -> bool {
         self.sessions[session].waits_by_other_plans.is_some()
     }

@@ -357,9 +357,10 @@ impl Play<'_, '_, '_> {
         }
     }
 
-    /// Whether a session passes over what others have inserted.
+    /// Whether a session has waited, at a level at which it may pass over what others have inserted.
     fn skips(&self, session: usize) -> bool {
-        self.sessions > 1 && (self.meanings.reads_committed(session) || self.meanings.reads_uncommitted(session))
+        let meanings = &self.meanings;
+        meanings.waits_already(session) && (meanings.reads_committed(session) || meanings.reads_uncommitted(session))
     }
 
     fn differ(&mut self, question: &str, class: Class, ours: &str, theirs: &str) -> Ending {
