@@ -357,7 +357,7 @@ impl Play<'_, '_, '_> {
         }
     }
 
-    /// Whether a session has waited, at a level at which it may pass over what others have inserted.
+    /// Whether a session has waited, at a level at which it may pass over what others insert.
     fn skips(&self, session: usize) -> bool {
         let meanings = &self.meanings;
         meanings.waits_already(session) && (meanings.reads_committed(session) || meanings.reads_uncommitted(session))
