@@ -191,14 +191,27 @@ impl CheckpointFile {
         &self.current
     }
 
+    /// Makes the newest slot durable, which an earlier life may have left in the system's cache: it
+    /// is written again. To be called before the other slot is overwritten for the first time.
+    ///
+    /// # Errors
+    /// Any error of the disk. The other slot is as it was.
+    pub fn secure(&self) -> Result<()> {
+        self.write(&self.current)?;
+        self.sync()
+    }
+
+    fn write(&self, slot: &Checkpoint) -> Result<()> {
+        self.file.write_at((slot.sequence % 2) * SLOT as u64, &slot.encode())
+    }
+
     /// Writes the next slot. The slot is durable only after [`CheckpointFile::sync`].
     ///
     /// # Errors
     /// Any error of the disk. The newest slot is then still the previous one.
     pub fn write_next(&mut self, mut next: Checkpoint) -> Result<()> {
         next.sequence = self.current.sequence + 1;
-        let offset = (next.sequence % 2) * SLOT as u64;
-        self.file.write_at(offset, &next.encode())?;
+        self.write(&next)?;
         self.current = next;
         Ok(())
     }

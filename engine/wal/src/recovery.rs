@@ -87,6 +87,7 @@ impl Wal {
         let mut reader = LogReader::over(inventory, checkpoint);
         let end = reader.scan(progress)?;
         secure(&*disk, &reader, end.lsn.0)?;
+        file.secure()?;
         let live = reader.chain().iter().map(|s| Arc::new(s.share())).collect();
         let sizes = Arc::new(Sizes::new(geometry));
         let segments = SegmentSet::new(disk, uuid, config.page_size, Arc::clone(&sizes), live, end.lsn.0);
