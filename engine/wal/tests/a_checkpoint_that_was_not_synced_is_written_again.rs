@@ -1,6 +1,6 @@
 //! The sync of a checkpoint fails, and its process ends: the slot is in the system's cache, or only
 //! a part of it on the disk. The next process takes it for the newest one. It wrote the next slot
-//! over the only one that was on the disk; if its sync failed, too, a power cut left no intact slot.
+//! over the only one on the disk; if its sync failed, too, a power cut left no intact slot.
 
 mod common;
 
