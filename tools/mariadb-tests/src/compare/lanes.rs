@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use holdfast_server::server::SOCKET_ONLY;
 use holdfast_server::{Cache, Server};
 
-use super::generate::scenario;
+use super::generate::{Sessions, scenario};
 use super::lost;
 use super::play::{Ending, Stage};
 use super::script::Step;
@@ -47,6 +47,7 @@ pub struct Played<'p, 's, 'c> {
 pub struct Lanes<'a> {
     pub cache: &'a Cache,
     pub seed: u64,
+    pub sessions: Sessions,
     pub numbers: Range<u64>,
     /// No scenario begins after that.
     pub until: Option<Instant>,
@@ -113,7 +114,7 @@ impl Lanes<'_> {
                 break;
             }
             numbers.push(number);
-            let played = stage.play(&mut *scenario(self.seed, number));
+            let played = stage.play(&mut *scenario(self.seed, number, self.sessions));
             if played.is_err() {
                 self.keep(stage, &numbers, &[]);
             }

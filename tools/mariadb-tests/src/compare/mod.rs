@@ -40,6 +40,7 @@ use anyhow::bail;
 use holdfast_server::{Cache, Profile, build_as, build_planted};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use self::generate::Sessions;
 use self::judge::{Class, Difference};
 use self::lanes::{Lanes, Played};
 use self::plants::Planted;
@@ -74,6 +75,9 @@ pub struct Options {
     /// scenarios of a seed of its own
     #[arg(long)]
     plants: bool,
+    /// Three sessions at REPEATABLE READ in every scenario
+    #[arg(long, conflicts_with = "plants")]
+    three: bool,
     /// So many scenarios at once, each on a server of its own; by default twice as many as there
     /// are processors
     #[arg(long)]
@@ -83,15 +87,20 @@ pub struct Options {
 impl Options {
     fn of(scenarios: u64) -> Options {
         let (seed, first, minutes, lanes) = (1, 0, None, None);
-        let (go_on, whole, deadlocks, plants) = (false, false, false, false);
-        Options { scenarios, seed, first, minutes, go_on, whole, deadlocks, plants, lanes }
+        let (go_on, whole, deadlocks, plants, three) = (false, false, false, false, false);
+        Options { scenarios, seed, first, minutes, go_on, whole, deadlocks, plants, three, lanes }
     }
 
     /// The scenarios `numbers`, counted from the first one on.
     fn lanes<'a>(&self, cache: &'a Cache, numbers: Range<u64>) -> Lanes<'a> {
         let count = self.lanes.unwrap_or_else(|| 2 * available_parallelism().map_or(1, usize::from)).max(1);
         let numbers = self.first + numbers.start..self.first.saturating_add(numbers.end);
-        Lanes { cache, seed: self.seed, numbers, until: None, count, judges_deadlocks: self.deadlocks }
+        let (seed, sessions) = (self.seed, self.sessions());
+        Lanes { cache, seed, sessions, numbers, until: None, count, judges_deadlocks: self.deadlocks }
+    }
+
+    fn sessions(&self) -> Sessions {
+        if self.three { Sessions::Three } else { Sessions::Drawn }
     }
 }
 
@@ -102,8 +111,12 @@ pub fn short(cache: &Cache) -> anyhow::Result<()> {
 
 /// As much of it as the long suites have.
 pub fn long(cache: &Cache) -> anyhow::Result<()> {
-    run(cache, &Options::of(20_000))
+    run(cache, &Options::of(20_000))?;
+    run(cache, &Options { three: true, minutes: Some(MINUTES_OF_THREE), ..Options::of(0) })
 }
+
+/// How long the long suites play scenarios of three sessions at REPEATABLE READ.
+const MINUTES_OF_THREE: f64 = 120.0;
 
 /// Runs it with the engine as it is built already, or with faults planted in it.
 pub fn run_as(cache: &Cache, options: &Options, profile: Profile) -> anyhow::Result<()> {
@@ -292,8 +305,13 @@ impl Run<'_> {
             println!("the server is gone; its log:\n{}", stage.server.log_tail());
         }
         println!(
-            "DIFFERENT: {:?}: cargo xtask mariadb compare 1 --seed {} --first {number}\n  {}\n--- Holdfast\n{}--- InnoDB\n{}",
-            difference.class, self.options.seed, difference.question, difference.ours, difference.theirs
+            "DIFFERENT: {:?}: cargo xtask mariadb compare 1 --seed {} --first {number}{}\n  {}\n--- Holdfast\n{}--- InnoDB\n{}",
+            difference.class,
+            self.options.seed,
+            if self.options.three { " --three" } else { "" },
+            difference.question,
+            difference.ours,
+            difference.theirs
         );
     }
 

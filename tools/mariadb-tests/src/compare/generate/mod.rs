@@ -62,11 +62,22 @@ const SETTINGS: [&str; 8] = [
     "max_statement_time = 50",
 ];
 
+/// Which sessions a scenario has.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Sessions {
+    /// One to three, and the isolation level of each, as the seed draws them.
+    Drawn,
+    /// Three, all at REPEATABLE READ.
+    Three,
+}
+
 /// A scenario that is being made up.
 pub struct Generator {
     rng: Rng,
     schema: Schema,
     sessions: usize,
+    /// Of every session, if the seed does not draw it.
+    level: Option<&'static str>,
     taste: Taste,
     /// What is to be said next in any case.
     queue: VecDeque<Step>,
@@ -123,9 +134,13 @@ impl Source for Generator {
 
 impl Generator {
     /// Scenario `number` of a seed.
-    pub fn new(seed: u64, number: u64) -> Generator {
+    pub fn new(seed: u64, number: u64, sessions: Sessions) -> Generator {
         let mut rng = Rng::for_part(seed, number);
-        let sessions = if rng.chance(55) { 1 } else { 2 + rng.below(2) as usize };
+        let drawn = if rng.chance(55) { 1 } else { 2 + rng.below(2) as usize };
+        let (sessions, level) = match sessions {
+            Sessions::Drawn => (drawn, None),
+            Sessions::Three => (3, Some("REPEATABLE READ")),
+        };
         let left = 10 + rng.below(45);
         let kill_at = (rng.below(150) == 0).then(|| 3 + rng.below(left - 3));
         let taste = Taste {
@@ -138,6 +153,7 @@ impl Generator {
             rng,
             schema: Schema::default(),
             sessions,
+            level,
             taste,
             queue: VecDeque::new(),
             left,
@@ -159,7 +175,8 @@ impl Generator {
             let set = format!("SET sql_mode = '{mode}'");
             self.queue.push_back(Step::say(session, set));
             if self.sessions > 1 || self.rng.chance(20) {
-                let level = self.rng.one_of(&LEVELS);
+                let drawn = *self.rng.one_of(&LEVELS);
+                let level = self.level.unwrap_or(drawn);
                 self.queue.push_back(Step::say(session, format!("SET SESSION TRANSACTION ISOLATION LEVEL {level}")));
             }
         }

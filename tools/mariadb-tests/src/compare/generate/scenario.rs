@@ -6,20 +6,20 @@ use holdfast_workload::rng::Rng;
 
 use super::super::play::Source;
 use super::super::script::Step;
-use super::Generator;
 use super::alters::Table;
 use super::references::Schema;
+use super::{Generator, Sessions};
 
 /// Steps of a scenario that is about one thing.
 const STEPS: u64 = 120;
 
-/// Makes scenario `number` of a seed up: of ten, one is about a table's definition, and one about
-/// tables that refer to each other.
-pub fn scenario(seed: u64, number: u64) -> Box<dyn Source> {
-    match number % 10 {
-        3 => Box::new(Focused::new(seed, number, Table::create)),
-        8 => Box::new(Focused::new(seed, number, Schema::create)),
-        _ => Box::new(Generator::new(seed, number)),
+/// Makes scenario `number` of a seed up: of ten with drawn sessions, one is about a table's
+/// definition, and one about tables that refer to each other.
+pub fn scenario(seed: u64, number: u64, sessions: Sessions) -> Box<dyn Source> {
+    match (sessions, number % 10) {
+        (Sessions::Drawn, 3) => Box::new(Focused::new(seed, number, Table::create)),
+        (Sessions::Drawn, 8) => Box::new(Focused::new(seed, number, Schema::create)),
+        _ => Box::new(Generator::new(seed, number, sessions)),
     }
 }
 
