@@ -265,6 +265,8 @@ int Connection::commit(THD *thd, bool all)
 
 int Connection::rollback(THD *thd, bool all)
 {
+  // The server knows that the statement has failed. What came before it can be committed.
+  copy_error= 0;
   if (!transaction)
     return 0;
   if (!all && in_long_transaction(thd))

@@ -82,7 +82,7 @@ public:
   std::string created;
   query_id_t created_by= 0;
 
-  /* Why the target of a copy could not be filled: the transaction cannot be committed. */
+  /* Why the target of a copy could not be filled: until the server undoes the statement, the transaction cannot be committed. */
   int copy_error= 0;
 
   /* The actions of FOREIGN KEYs that are under way, one below the other. */
