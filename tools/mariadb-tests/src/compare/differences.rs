@@ -84,10 +84,22 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if sql.starts_with("CHECKSUM TABLE") && mentions(theirs, INSUFFICIENT) && ours.outcome == theirs.outcome {
         return same("what is said beside the sum of a table for which a snapshot is too old: it is NULL");
     }
+    if let Some(reason) = of_several_reasons(sql, codes) {
+        return same(reason);
+    }
     if codes == [1005, 1005] && mentions(ours, "FOREIGN KEY") && mentions(theirs, "oreign key") {
         return same("what is said of a FOREIGN KEY that cannot be");
     }
     None
+}
+
+/// Whether a statement is refused for one of several reasons.
+fn of_several_reasons(sql: &str, codes: [u16; 2]) -> Option<&'static str> {
+    if codes[0] == 1062 && codes[1] != 0 && sql.starts_with("CREATE") && sql.contains(" AS SELECT ") {
+        return Some("InnoDB sorts the rows of a new table: keys come last, and it may name one that is there once");
+    }
+    (codes == [1100, 1100])
+        .then_some("which of several tables of triggers that are not locked is named: the server hashes their names")
 }
 
 /// Whether it is known why an ALTER is refused with different errors.
@@ -453,6 +465,16 @@ mod tests {
         let adds = "ALTER TABLE t ADD UNIQUE KEY k (c), ADD COLUMN d INT";
         assert!(known(adds, &parent, &twice).is_some_and(|known| !known.parts));
         assert!(known("DELETE FROM t", &parent, &twice).is_none());
+    }
+
+    #[test]
+    fn a_new_table_may_be_refused_for_another_key_but_not_be_made() {
+        let [ours, theirs] = [3, 4].map(|key| refused(1062, &format!("Duplicate entry '{key}' for key 'a'")));
+        let sql = "CREATE TABLE n (a INT UNIQUE) AS SELECT a FROM t";
+        assert!(known(sql, &ours, &theirs).is_some_and(|known| !known.parts));
+        assert!(known("INSERT INTO n SELECT a FROM t", &ours, &theirs).is_none());
+        let made = Answer { outcome: Outcome::Done(2, String::new()), warnings: Vec::new() };
+        assert!(known(sql, &ours, &made).is_none());
     }
 
     #[test]

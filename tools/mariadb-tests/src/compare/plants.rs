@@ -11,7 +11,7 @@ pub struct Planted {
 }
 
 /// All of them.
-pub const ALL: [Planted; 7] = [
+pub const ALL: [Planted; 8] = [
     Planted {
         what: "an index that has only the beginning of a column is read without the row",
         seed: 1,
@@ -104,6 +104,18 @@ pub const ALL: [Planted; 7] = [
                     faulty: "    if (options.isolation == HF_ISOLATION_SERIALIZABLE)",
                 },
             ],
+        },
+    },
+    Planted {
+        what: "a copy that has failed fails the commit of what came before its statement",
+        seed: 1,
+        within: 600,
+        plant: Plant {
+            edits: &[Edit {
+                file: "transaction.cc",
+                sound: "  copy_error= 0;\n  if (!transaction)",
+                faulty: "  if (!transaction)",
+            }],
         },
     },
 ];

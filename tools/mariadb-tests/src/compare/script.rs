@@ -97,7 +97,12 @@ pub fn text(steps: &[Step], engine: Engine) -> String {
         match step {
             Step::Say(Statement { session, sql, .. }) => {
                 let speaker = if several { format!("/* session {session} */ ") } else { String::new() };
-                let _ = writeln!(text, "{speaker}{};", for_engine(sql, engine));
+                let sql = for_engine(sql, engine);
+                let _ = if sql.contains(';') {
+                    writeln!(text, "DELIMITER $$\n{speaker}{sql}$$\nDELIMITER ;")
+                } else {
+                    writeln!(text, "{speaker}{sql};")
+                };
             }
             Step::Kill => text += "-- here the server is killed and comes up again\n",
         }

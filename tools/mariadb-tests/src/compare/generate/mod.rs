@@ -13,6 +13,7 @@ mod references;
 mod rows;
 mod scenario;
 mod schema;
+mod stored;
 mod xa;
 
 use std::collections::VecDeque;

@@ -8,16 +8,19 @@ use super::super::play::Source;
 use super::super::script::Step;
 use super::alters::Table;
 use super::references::Schema;
+use super::stored::Stored;
 use super::{Generator, Sessions};
 
 /// Steps of a scenario that is about one thing.
 const STEPS: u64 = 120;
 
 /// Makes scenario `number` of a seed up: of ten with drawn sessions, one is about a table's
-/// definition, and one about tables that refer to each other.
+/// definition, one about tables that refer to each other, and one about what the server stores
+/// for tables.
 pub fn scenario(seed: u64, number: u64, sessions: Sessions) -> Box<dyn Source> {
     match (sessions, number % 10) {
         (Sessions::Drawn, 3) => Box::new(Focused::new(seed, number, Table::create)),
+        (Sessions::Drawn, 6) => Box::new(Focused::new(seed, number, Stored::create)),
         (Sessions::Drawn, 8) => Box::new(Focused::new(seed, number, Schema::create)),
         _ => Box::new(Generator::new(seed, number, sessions)),
     }
@@ -27,6 +30,11 @@ pub fn scenario(seed: u64, number: u64, sessions: Sessions) -> Box<dyn Source> {
 trait Topic {
     /// Goes on.
     fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step>;
+
+    /// Whether the engines agree on what a crash leaves.
+    fn may_crash(&self) -> bool {
+        true
+    }
 }
 
 impl Topic for Table {
@@ -38,6 +46,16 @@ impl Topic for Table {
 impl Topic for Schema {
     fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step> {
         VecDeque::from([self.step(rng)])
+    }
+}
+
+impl Topic for Stored {
+    fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step> {
+        self.step(rng)
+    }
+
+    fn may_crash(&self) -> bool {
+        !self.counts
     }
 }
 
@@ -55,7 +73,7 @@ impl<T: Topic> Focused<T> {
     fn new(seed: u64, number: u64, create: impl Fn(&mut Rng) -> (T, VecDeque<Step>)) -> Focused<T> {
         let mut rng = Rng::for_part(seed, number);
         let (topic, queue) = create(&mut rng);
-        let kill_at = (rng.below(6) == 0).then(|| rng.below(STEPS));
+        let kill_at = (rng.below(6) == 0).then(|| rng.below(STEPS)).filter(|_| topic.may_crash());
         Focused { rng, topic, queue, left: STEPS, kill_at }
     }
 }
