@@ -145,7 +145,7 @@ catalogue! {
     FlushedEviction, "buffer_pool_pages_flushed_eviction", Pages, "Pages written by a thread that needed a frame.";
     FlushedShutdown, "buffer_pool_pages_flushed_shutdown", Pages, "Pages written by a full flush: shutdown, backup, or a request.";
     FlushFailures, "buffer_pool_flush_failures", Count, "Page writes that failed; the pages stayed dirty.";
-    CleanerWakeups, "buffer_pool_cleaner_wakeups", Count, "Times the page cleaner was woken by a watermark.";
+    CleanerWakeups, "buffer_pool_cleaner_wakeups", Count, "Times evictions woke the page cleaner.";
     DblwrPagesWritten, "dblwr_pages_written", Pages, "Pages written to the double-write file.";
     DblwrPagesSpared, "dblwr_pages_spared", Pages, "Pages written that did not go to the double-write file because an older image of theirs in it will do.";
     DblwrWrites, "dblwr_writes", Count, "Batches written to the double-write file.";
@@ -193,7 +193,7 @@ catalogue! {
     TrxConflicts, "trx_conflicts", Count, "Statements refused because another transaction changed the row after the snapshot.";
     TrxSnapshotTooOld, "trx_snapshot_too_old", Count, "Snapshots given up to keep old versions within their limit.";
     TrxRecovered, "trx_recovered", Count, "Unfinished transactions found at open and rolled back or kept prepared.";
-    RowLockWaits, "row_lock_waits", Count, "Times a row lock had to be waited for.";
+    RowLockWaits, "row_lock_waits", Count, "Times a row, range or table lock had to be waited for.";
     LockDeadlocks, "deadlocks", Count, "Deadlocks; each had one victim.";
     LockTimeouts, "lock_timeouts", Count, "Lock waits that ended with a timeout.";
     LockEscalations, "lock_escalations", Count, "Row locks of one table escalated to a table lock.";
@@ -238,9 +238,9 @@ catalogue! {
     LsnFlushed, "lsn_flushed", Bytes, "Log sequence number up to which the log is durable.";
     LsnCheckpoint, "lsn_last_checkpoint", Bytes, "Log sequence number of the last checkpoint.";
     CheckpointAge, "checkpoint_age", Bytes, "Log written since the last checkpoint.";
-    CheckpointMaxAge, "checkpoint_max_age", Bytes, "Log capacity.";
+    CheckpointMaxAge, "checkpoint_max_age", Bytes, "Checkpoint age at which statements wait for the checkpoint: about three quarters of the log capacity, or more.";
     TrxActive, "trx_active", Count, "Open transactions.";
-    RowLockCurrentWaits, "row_lock_current_waits", Count, "Transactions that wait for a row lock now.";
+    RowLockCurrentWaits, "row_lock_current_waits", Count, "Transactions that wait for a row, range or table lock now.";
     HistoryListLength, "history_list_length", Count, "Committed transactions whose undo logs are not purged.";
     VersionsStored, "versions_stored", Count, "Old versions in the version tree.";
     BytesVersions, "bytes_versions", Bytes, "Bytes of undo logs, of the shelf and of the version tree.";
@@ -254,9 +254,9 @@ catalogue! {
     Derived, Gauge;
 
     PagesFlushed, "buffer_pool_pages_flushed", Pages, "Pages written to their files, for whatever cause.";
-    RowLockTime, "row_lock_time", Millis, "Time spent waiting for row locks.";
-    RowLockTimeAverage, "row_lock_time_avg", Millis, "Mean time of a wait for a row lock.";
-    RowLockTimeMaximum, "row_lock_time_max", Millis, "Longest wait for a row lock.";
+    RowLockTime, "row_lock_time", Millis, "Time spent waiting for row, range and table locks.";
+    RowLockTimeAverage, "row_lock_time_avg", Millis, "Mean time of a wait for such a lock.";
+    RowLockTimeMaximum, "row_lock_time_max", Millis, "Longest wait for such a lock.";
 }
 
 catalogue! {
