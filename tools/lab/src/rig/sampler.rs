@@ -37,7 +37,7 @@ pub struct Sample {
     pub ring_pages: u64,
     /// Resident pages of each table, by name; the rest (undo, system) under the last name.
     pub tables: Vec<(String, u64)>,
-    /// Log since the checkpoint, in bytes, and the most that there may be.
+    /// Log since the checkpoint, in bytes, and the log's capacity.
     pub age_bytes: u64,
     /// See `age_bytes`.
     pub capacity_bytes: u64,
@@ -76,6 +76,8 @@ pub struct Sampler {
     db: Database,
     began: Instant,
     last: Snapshot,
+    /// The log's capacity, in bytes. No experiment changes it while a load runs.
+    capacity_bytes: u64,
     /// The samples so far.
     pub samples: Vec<Sample>,
     phases: Vec<Span>,
@@ -95,6 +97,7 @@ impl Sampler {
             db: db.clone(),
             began,
             last: db.metrics_snapshot(),
+            capacity_bytes: db.stats().log.capacity_bytes,
             samples: Vec::new(),
             phases: Vec::new(),
             beside: None,
@@ -104,6 +107,7 @@ impl Sampler {
     /// Samples another database from now on, without a loop beside it.
     pub fn follow(&mut self, db: &Database) {
         (self.db, self.beside) = (db.clone(), None);
+        self.capacity_bytes = db.stats().log.capacity_bytes;
     }
 
     /// Starts a loop of syncs in `dir`.
@@ -171,7 +175,7 @@ impl Sampler {
             ring_pages: cache.ring_pages,
             tables: resident,
             age_bytes: now.gauge(Gauge::CheckpointAge),
-            capacity_bytes: now.gauge(Gauge::CheckpointMaxAge),
+            capacity_bytes: self.capacity_bytes,
             log_bytes_per_s: rate(Counter::LogAppended),
             flushed_per_s: [Counter::FlushedLru, Counter::FlushedCheckpoint, Counter::FlushedEviction].map(rate),
             history: now.gauge(Gauge::HistoryListLength),
@@ -254,4 +258,19 @@ fn line(phase: &str, s: &Sample) -> String {
         human(s.history as f64),
         human(s.reads_per_s),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The age at which statements wait was drawn as the capacity, and 60 % of it as the target.
+    #[test]
+    fn the_capacity_is_that_of_the_log() {
+        let db = |mib: u64| Database::builder().log_capacity_bytes(mib << 20).in_memory().unwrap();
+        let mut sampler = Sampler::new(&db(16));
+        assert_eq!(sampler.capacity_bytes, 16 << 20);
+        sampler.follow(&db(32));
+        assert_eq!(sampler.capacity_bytes, 32 << 20);
+    }
 }
