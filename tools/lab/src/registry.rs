@@ -165,7 +165,7 @@ Examples:
   holdfast lab sideload --report sideload.html        with charts
   holdfast lab sideload --disk real --dir /mnt/ssd    on a real disk instead of the model of a spinning one
   holdfast lab sideload --full --json full.json       the published size; takes hours
-  holdfast lab sideload --target mariadb --quick      real sysbench and mariadb-dump, InnoDB, MyRocks and Holdfast";
+  holdfast lab sideload --target mariadb              real sysbench and mariadb-dump, InnoDB, MyRocks and Holdfast";
 
 const SCAN: &str = "\
 Examples:
@@ -184,7 +184,7 @@ Examples:
 
 const REAL: &str = "The data is on files in --dir, for the disk is a part of the question: --disk has no effect here.";
 const MEMORY: &str = "The database is in memory, so that sessions never wait for a disk: --disk has no effect here.";
-const BOTH: &str = "Runs on the modelled disk and on files in --dir, one after the other: --disk has no effect here.";
+const BOTH: &str = "The embedded engine runs on the modelled disk and on files in --dir, one after the other, whatever\n--disk says. On private servers --disk model chooses the modelled disk.";
 
 /// The table of the experiments in the guide.
 pub fn table() -> String {
