@@ -21,15 +21,17 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Run all the tests: format, lints, documentation, unit and integration tests, examples, model
-    /// checkers, Miri, fuzz targets, crash simulation. `test quick` runs what fits into two minutes
+    /// Run the tests: format, lints, documentation, unit and integration tests, examples, crashes,
+    /// damage, the simulation of the whole engine, model checkers, the lab's report, MariaDB.
+    /// `test quick` runs what fits into two minutes
     Test {
-        /// The long suites as well: 100,000 crash seeds, 20 minutes of fuzzing, recovery of a 1 GiB
-        /// log tail
+        /// The long suites as well: Miri, sanitizers, 100,000 seeds of crashes and of the whole
+        /// engine, a quarter of an hour of fuzzing, hours of random SQL, recovery of a 1 GiB log
+        /// tail, packages, the lab
         #[arg(long)]
         all: bool,
-        /// Only the suites whose name contains one of these words; `quick` names those for before a
-        /// commit
+        /// Only these suites. A word that is the name of none stands for all whose names contain
+        /// it, `quick` for those before a commit
         only: Vec<String>,
     },
     /// Run the benchmarks of the engine's own parts (page hit, page miss, log append, tree
