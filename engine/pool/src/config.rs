@@ -100,7 +100,7 @@ impl PoolConfig {
         }
         if self.checkpoint_target_pct > 70 {
             return Err(Error::invalid(
-                "the target of the checkpoint is 70 % of the log at most: users are delayed from there on",
+                "the target of the checkpoint is 70 % of the log at most: users wait for room from 75 % on",
             ));
         }
         Ok((start, max))
