@@ -29,8 +29,9 @@ pub struct TxnConfig {
     /// that goes to the version tree. No more than a quarter of `max_old_versions` is used. 0:
     /// none.
     pub shelf_bytes: u64,
-    /// Bytes of undo logs, shelf and version tree above which the oldest read-only snapshot is
-    /// given up.
+    /// Bytes of undo logs, shelf and version tree above which the oldest snapshot that gives way is
+    /// given up: one of a transaction that is read-only, or that has changed nothing and acts on
+    /// the newest rows.
     pub max_old_versions: u64,
     /// Bytes of undo that one transaction may write; its next statement then fails with
     /// `LimitReached`.
@@ -76,7 +77,7 @@ pub struct TxnOptions {
     /// one's snapshot fails with `Conflict` (the first updater wins), or acts on the newest
     /// committed version.
     pub snapshot_isolation: bool,
-    /// Changes are refused, and its snapshot may be given up when old versions reach their limit.
+    /// Changes are refused, and its snapshot gives way when old versions reach their limit.
     pub read_only: bool,
     /// What to do about a lock of another transaction; `None`: wait for the configured time.
     pub wait: Option<LockWait>,

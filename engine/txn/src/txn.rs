@@ -6,10 +6,11 @@
 //! one has an owner - and so a place in listings - once it asks for a lock, opens a cursor, or is
 //! named: most snapshots are over before a listing could show them.
 //!
-//! After [`Error::Deadlock`] the whole transaction has to be rolled back; after any other error of
-//! a statement, `rollback_to` the savepoint taken at its start undoes the statement and the
-//! transaction goes on. If that fails, a part of the statement may be there and another part not:
-//! the transaction refuses all but a rollback, with [`Error::HalfUndone`].
+//! After [`Error::Deadlock`] the whole transaction has to be rolled back, and after
+//! [`Error::Conflict`] its user does so. After any other error of a statement, `rollback_to` the
+//! savepoint taken at its start undoes the statement, and the transaction goes on. If that fails, a
+//! part of the statement may be there and another part not: the transaction refuses all but a
+//! rollback, with [`Error::HalfUndone`].
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

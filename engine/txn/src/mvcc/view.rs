@@ -4,7 +4,7 @@
 //! the commit map, and purge waits for it. Once it holds too much back it is made *long*: the ids
 //! that were active at its birth are written down in it, after which it needs the commit map no
 //! more, and purge goes on by copying the one version of each changed row that it can still see
-//! into the version tree. When old versions reach their limit, the oldest read-only view is
+//! into the version tree. When old versions reach their limit, the oldest view that *gives way* is
 //! *cancelled*: its next read fails with [`Error::SnapshotTooOld`].
 //!
 //! # Protocol

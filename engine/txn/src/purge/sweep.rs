@@ -13,8 +13,8 @@
 //!   of others. If it is not damaged it is tried again after the error has been reported.
 //!
 //! # Limit
-//! Above `max_old_versions` the oldest read-only snapshots are cancelled, one after the
-//! other, each when the entries of the one before are gone. That helps only if views are what old
+//! Above `max_old_versions` the oldest snapshots that give way are cancelled, one after the other,
+//! each when the entries of the one before are gone. That helps only if views are what old
 //! versions are kept for; if most of them are logs that wait for purge, purge is behind, and
 //! committers wait for it and help. The holder of the purge mutex does both in slices.
 
