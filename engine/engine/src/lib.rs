@@ -81,7 +81,7 @@
 //! | `Conflict`, `Deadlock` | rolled back | repeats it; [`Database::transact`] does |
 //! | `DuplicateKey`, `KeyTooLong`, `ValueTooLong` | goes on without the statement | decides |
 //! | `LockTimeout`, `WouldBlock`, `LimitReached`, `DiskFull` | the same | decides |
-//! | `SnapshotTooOld` | can read no more of that snapshot | begins a new one |
+//! | `SnapshotTooOld` | reads no more of that snapshot, or of that table | begins a new one |
 //! | `HalfUndone` | can only be rolled back | rolls it back |
 //! | `DamagedPage`, `DamagedFile` | cannot use that table | restores a backup, or salvages |
 //! | `Poisoned`, `Closed` | over | closes the database, and opens it again |

@@ -124,10 +124,9 @@ impl Database {
     /// [`crate::Error::Conflict`] or [`crate::Error::Deadlock`], or with
     /// [`crate::Error::SnapshotTooOld`] because a table is younger than its snapshot, the
     /// transaction is rolled back and everything is done again, so `body` must have no effect but
-    /// on the database. What an attempt
-    /// conflicted on is locked by the next one before `body` runs: it waits for its turn, and does
-    /// not conflict there again. With any other error the transaction is rolled back and the error
-    /// returned.
+    /// on the database. What an attempt conflicted on is locked by the next one before `body` runs:
+    /// it waits for its turn, and does not conflict there again. With any other error the
+    /// transaction is rolled back and the error returned.
     ///
     /// # Errors
     /// What `body` returns; an error that makes it try again only after 1,000 attempts;
@@ -160,9 +159,9 @@ impl Database {
 
     /// Creates a table with the rows that `rows` pushes, in ascending order of their keys: several
     /// times as fast as inserting them. Crash-safe: it exists afterwards with all rows, or it does
-    /// not. The entries of its secondary indexes are sorted meanwhile: 64 MiB of them in memory,
-    /// the rest in a file of this directory that is gone afterwards. Other tables can be created
-    /// and dropped meanwhile.
+    /// not. The entries of its secondary indexes are sorted meanwhile: at most 64 MiB of them in
+    /// memory, the rest in files of this directory that are gone afterwards. Other tables can be
+    /// created and dropped meanwhile.
     ///
     /// ```
     /// # use holdfast::{Database, TableDefinition};
@@ -197,8 +196,10 @@ impl Database {
     /// Gives a table another name. Transactions that began before know it by the old one.
     ///
     /// # Errors
-    /// [`crate::Error::TableNotFound`], [`crate::Error::TableExists`],
-    /// [`crate::Error::InvalidArgument`], [`crate::Error::Io`], [`crate::Error::ReadOnly`].
+    /// [`crate::Error::TableNotFound`], [`crate::Error::TableExists`];
+    /// [`crate::Error::InvalidArgument`] for a name that [`Database::create_table`] refuses;
+    /// [`crate::Error::LockTimeout`] if a prepared transaction without a session has changed the
+    /// table; [`crate::Error::Io`], [`crate::Error::ReadOnly`].
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
         tables::rename_table(&self.instance, from, to, &[])
     }

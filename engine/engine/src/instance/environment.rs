@@ -12,9 +12,9 @@ use holdfast_wal::{Wal, WalConfig};
 
 use crate::instance::settings::{Builder, policy_kind};
 
-/// The space of catalog and version tree, and its file.
+/// The space of the catalog, and its file.
 pub(crate) const SYSTEM: (SpaceId, &str) = (SpaceId(0), "system.hf");
-/// The space of the undo logs, and its file.
+/// The space of the undo logs and the version tree, and its file.
 pub(crate) const UNDO: (SpaceId, &str) = (SpaceId(1), "undo.hf");
 
 /// What is known before the files are opened.

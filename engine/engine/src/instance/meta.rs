@@ -9,7 +9,7 @@
 //!  0     8   magic "HOLDFAST"
 //!  8     4   format version, 1
 //! 12     4   page size in bytes
-//! 16    16   UUID of the database; every other file repeats it
+//! 16    16   UUID of the database; log, checkpoint and spaces repeat it
 //! 32     8   compatible features: a version that does not know one may ignore it
 //! 40     8   incompatible features: a version that does not know one must not open the database
 //! 48     4   root page of the catalog in the system space

@@ -208,17 +208,18 @@ impl Builder {
         self
     }
 
-    /// Bytes of old row versions kept for long snapshots; beyond that the oldest read transaction
-    /// fails with [`Error::SnapshotTooOld`]. Write transactions keep their snapshots. Default 1
-    /// GiB.
+    /// Bytes of old row versions kept for long snapshots, at least 1 MiB. Default 1 GiB. Beyond
+    /// that the oldest snapshot is given up, and the next read of its transaction fails with
+    /// [`Error::SnapshotTooOld`]. A write transaction keeps its snapshot once it has changed
+    /// something, and at REPEATABLE READ with snapshot isolation from the beginning.
     #[must_use]
     pub fn version_limit_bytes(mut self, bytes: u64) -> Builder {
         self.version_limit_bytes = bytes;
         self
     }
 
-    /// Bytes of undo log that one transaction may write; its statement that needs more fails with
-    /// [`Error::LimitReached`]. Default 4 GiB.
+    /// Bytes of undo log that one transaction may write, at least 1 MiB; its statement that needs
+    /// more fails with [`Error::LimitReached`]. Default 4 GiB.
     #[must_use]
     pub fn undo_limit_bytes(mut self, bytes: u64) -> Builder {
         self.undo_limit_bytes = bytes;

@@ -213,7 +213,8 @@ impl RawDatabase {
         self.instance().txns.locks().set_wait_observer(Box::new(observer));
     }
 
-    /// Ends the lock wait of the transaction with this number, if it is in one.
+    /// Ends the lock wait of the transaction with this number: the one that it is in, or else the
+    /// next one of its statement. Nothing happens if there is no such transaction.
     pub fn kill(&self, serial: u64) {
         self.instance().txns.kill(serial);
     }
@@ -224,8 +225,8 @@ impl RawDatabase {
         crate::ddl::tables::wake_waits(self.instance());
     }
 
-    /// The transactions that an earlier run prepared and did not end, by what their coordinator
-    /// calls them.
+    /// The prepared transactions that no session holds, by what their coordinator calls them: those
+    /// of an earlier run, and those that were dropped since.
     #[must_use]
     pub fn prepared(&self) -> Vec<Vec<u8>> {
         self.instance().txns.prepared().into_iter().map(|p| p.xid).collect()
