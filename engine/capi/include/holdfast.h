@@ -81,11 +81,11 @@ typedef enum {
   HF_DEADLOCK= 4,
   /* Locked, and the caller did not want to wait. */
   HF_WOULD_BLOCK= 5,
-  /* Killed while it waited. */
+  /* Killed while it waited or did long work, or a function of the caller asked for its end. */
   HF_INTERRUPTED= 6,
   /* Another transaction changed the row first. */
   HF_CONFLICT= 7,
-  /* The snapshot was given up. */
+  /* The snapshot was given up, or is older than the table or the index. */
   HF_SNAPSHOT_TOO_OLD= 8,
   /* The key is too long. */
   HF_KEY_TOO_LONG= 9,
@@ -329,7 +329,7 @@ hf_code hf_table_truncate(const hf_database *database, hf_slice name,
    that replaces the table would lose its changes. */
 hf_code hf_table_check_unprepared(const hf_database *database, hf_slice name);
 
-/* Calls `each` with the name of every table and the definition that it was created with. */
+/* Calls `each` with the name of every table and what `hf_table_definition` says of it. */
 hf_code hf_table_list(const hf_database *database,
                       void (*each)(void *context, hf_slice name, hf_slice definition),
                       void *context);
@@ -472,11 +472,12 @@ hf_code hf_holds_locks(hf_transaction *transaction, bool *out);
    that is why a read came to HF_SNAPSHOT_TOO_OLD. */
 hf_code hf_snapshot_is_given_up(hf_transaction *transaction, bool *out);
 
-/* Ends the lock wait of a transaction, by its number; from any thread. Nothing happens if there
-   is none. */
+/* Ends the lock wait of a transaction, by its number: the one that it is in, or else the next
+   one of its statement. From any thread. Nothing happens if there is no such transaction. */
 hf_code hf_kill(const hf_database *database, uint64_t serial);
 
-/* Calls `each` with the xid of every transaction that an earlier run prepared and did not end. */
+/* Calls `each` with the xid of every prepared transaction that no session holds: of those that
+   an earlier run did not end, and of those that `hf_transaction_free` has left prepared. */
 hf_code hf_prepared(const hf_database *database, void (*each)(void *context, hf_slice xid),
                     void *context);
 
@@ -667,7 +668,8 @@ hf_code hf_load_row(hf_load *load, hf_slice key, hf_buffer *out);
 hf_code hf_load_replace(const hf_database *database, hf_load *const *loads,
                         const hf_slice *definitions, size_t count);
 
-/* Ends a load; without `hf_load_finish` before, the table stays empty. */
+/* Ends a load. Without `hf_load_finish` before, the table stays empty; without
+   `hf_load_replace`, one that is made anew stays as it was. */
 hf_code hf_load_free(hf_load *load);
 
 

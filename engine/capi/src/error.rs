@@ -24,11 +24,11 @@ pub enum Code {
     Deadlock = 4,
     /// Locked, and the caller did not want to wait.
     WouldBlock = 5,
-    /// Killed while it waited.
+    /// Killed while it waited or did long work, or a function of the caller asked for its end.
     Interrupted = 6,
     /// Another transaction changed the row first.
     Conflict = 7,
-    /// The snapshot was given up.
+    /// The snapshot was given up, or is older than the table or the index.
     SnapshotTooOld = 8,
     /// The key is too long.
     KeyTooLong = 9,

@@ -80,7 +80,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Ends a load; without `hf_load_finish` before, the table stays empty.
+    /// Ends a load. Without `hf_load_finish` before, the table stays empty; without
+    /// `hf_load_replace`, one that is made anew stays as it was.
     fn hf_load_free(load: *mut Load) {
         drop(take!(close(load)));
         Ok(Code::Ok)

@@ -126,7 +126,7 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Calls `each` with the name of every table and the definition that it was created with.
+    /// Calls `each` with the name of every table and what `hf_table_definition` says of it.
     fn hf_table_list(
         database: *const Database,
         each: Option<extern "C" fn(context: *mut c_void, name: Slice, definition: Slice)>,

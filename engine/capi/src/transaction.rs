@@ -240,14 +240,15 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Ends the lock wait of a transaction, by its number; from any thread. Nothing happens if
-    /// there is none.
+    /// Ends the lock wait of a transaction, by its number: the one that it is in, or else the next
+    /// one of its statement. From any thread. Nothing happens if there is no such transaction.
     fn hf_kill(database: *const Database, serial: u64) {
         take!(shared(database))?.0.kill(serial);
         Ok(Code::Ok)
     }
 
-    /// Calls `each` with the xid of every transaction that an earlier run prepared and did not end.
+    /// Calls `each` with the xid of every prepared transaction that no session holds: of those that
+    /// an earlier run did not end, and of those that `hf_transaction_free` has left prepared.
     fn hf_prepared(
         database: *const Database,
         each: Option<extern "C" fn(context: *mut c_void, xid: Slice)>,
