@@ -133,7 +133,7 @@ pub struct IndexStats {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LogStats {
-    /// End of the log: bytes ever written to it.
+    /// End of the log: the log sequence number of the next group.
     pub lsn: u64,
     /// Handed to the operating system up to here.
     pub written_lsn: u64,
@@ -143,7 +143,7 @@ pub struct LogStats {
     pub checkpoint_lsn: u64,
     /// Bytes since the checkpoint.
     pub age_bytes: u64,
-    /// Bytes that there may be between checkpoints.
+    /// Bytes that the files of the log may take together.
     pub capacity_bytes: u64,
 }
 
@@ -151,7 +151,7 @@ pub struct LogStats {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct TransactionStats {
-    /// Write transactions that run.
+    /// Open transactions, those that only read included.
     pub active: u64,
     /// Snapshots that are held.
     pub read_views: u64,
@@ -159,11 +159,11 @@ pub struct TransactionStats {
     pub history_length: u64,
     /// Versions kept in the version tree for long snapshots.
     pub versions: u64,
-    /// Bytes of those versions.
+    /// Bytes of old versions: undo logs of committed transactions, the shelf and the version tree.
     pub version_bytes: u64,
-    /// Explicit row and range locks.
+    /// Explicit locks of rows, ranges and tables, held and waited for.
     pub locks: u64,
-    /// Transactions committed.
+    /// Transactions committed that have changed something.
     pub commits: u64,
     /// Transactions rolled back.
     pub rollbacks: u64,
@@ -171,7 +171,8 @@ pub struct TransactionStats {
     pub deadlocks: u64,
     /// Lock waits that timed out.
     pub lock_timeouts: u64,
-    /// Rolled back in the background since the open: what recovery found unfinished.
+    /// Transactions without a user that are not rolled back yet: recovery found them unfinished, or
+    /// their rollback has failed.
     pub recovering: u64,
 }
 
