@@ -6,10 +6,10 @@ use std::sync::Arc;
 use holdfast_base::Error;
 use holdfast_io::{
     AlignedBuf, BatchMethod, Create, DirLockMode, Disk, File, FileDisk, FileDiskOptions, FileKind, FlushMethod,
-    ManualClock, MemoryDisk, MeteredDisk, OpenOptions, ReadAt, WriteAt,
+    LeasedDisk, ManualClock, MemoryDisk, MeteredDisk, OpenOptions, ReadAt, WriteAt,
 };
 use holdfast_metrics::Metrics;
-use holdfast_testkit::{CrashDisk, DiskModel, FaultDisk, ModelDisk, SplitMix64};
+use holdfast_testkit::{CrashDisk, DiskModel, FaultDisk, HookedDisk, ModelDisk, SplitMix64};
 
 const KINDS: [FileKind; 3] = [FileKind::Data, FileKind::Log, FileKind::Meta];
 
@@ -205,7 +205,8 @@ fn threads_share_a_file(disk: &dyn Disk) {
     assert_eq!(file.len().unwrap(), 80 * 4096);
 }
 
-fn conforms(disk: &dyn Disk) {
+/// All but the lock.
+fn requests_conform(disk: &dyn Disk) {
     bytes_written_are_read_back(disk);
     reads_past_the_end_fail(disk);
     the_length_can_be_set(disk);
@@ -213,9 +214,13 @@ fn conforms(disk: &dyn Disk) {
     names_follow_the_options(disk);
     files_are_renamed_and_removed(disk);
     read_only_handles_refuse_writes(disk);
-    the_lock_excludes_others(disk);
     threads_share_a_file(disk);
     assert!(!disk.describe().is_empty());
+}
+
+fn conforms(disk: &dyn Disk) {
+    requests_conform(disk);
+    the_lock_excludes_others(disk);
 }
 
 fn on_files(flush_method: FlushMethod, batch: BatchMethod) {
@@ -277,4 +282,16 @@ fn a_modelled_disk() {
 #[test]
 fn a_metered_disk() {
     conforms(&MeteredDisk::new(Arc::new(MemoryDisk::new()), Metrics::new()));
+}
+
+#[test]
+fn a_disk_with_hooks() {
+    conforms(&HookedDisk::default());
+}
+
+/// The lease holds the lock of the directory.
+#[test]
+fn a_leased_disk() {
+    let disk = Arc::new(MemoryDisk::new());
+    requests_conform(&LeasedDisk::new(disk, DirLockMode::Exclusive).unwrap());
 }
