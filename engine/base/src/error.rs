@@ -64,7 +64,8 @@ pub enum Error {
     /// The directory contains a database already; for a backup: any file.
     #[error("{0} is not empty; open the database that it holds, or choose an empty directory")]
     AlreadyExists(String),
-    /// The database was written by a newer version, with features that this one does not know.
+    /// The database, or one of its files, was written by a newer version, with features that this
+    /// one does not know.
     #[error("{0}")]
     Incompatible(String),
     /// A write to a database, or in a transaction, that is read-only.

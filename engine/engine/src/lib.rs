@@ -84,12 +84,13 @@
 //! | `SnapshotTooOld` | reads no more of that snapshot, or of that table | begins a new one |
 //! | `HalfUndone` | can only be rolled back | rolls it back |
 //! | `DamagedPage`, `DamagedFile` | cannot use that table | restores a backup, or salvages |
+//! | `Incompatible` | cannot use that table, which a newer version wrote | uses the newer version |
 //! | `Poisoned`, `Closed` | over | closes the database, and opens it again |
 //!
 //! [`WriteTransaction::refused_key`] names the table and the index that `DuplicateKey` and
 //! `KeyTooLong` are about. The documentation of a call lists the errors that are its own.
 //! `Poisoned`, `Closed`, `Io`, `DamagedPage` and `DamagedFile` can come from every call that
-//! returns a `Result`.
+//! returns a `Result`, and `Incompatible` from every call that uses a table.
 //!
 //! # What there is
 //!
@@ -148,8 +149,8 @@
 //! await.
 //!
 //! Dropping an unfinished write transaction rolls it back. A snapshot that lives long keeps one old
-//! version of each row that changes; at the limit ([`Builder::version_limit_bytes`]) the oldest one
-//! gets [`Error::SnapshotTooOld`].
+//! version of each row that changes. At the limit ([`Builder::version_limit_bytes`], which says
+//! which snapshots are exempt) the oldest snapshot gets [`Error::SnapshotTooOld`].
 //!
 //! # Limits
 //!
