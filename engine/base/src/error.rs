@@ -131,14 +131,15 @@ pub enum Error {
     /// The wait was interrupted from outside (a killed query).
     #[error("interrupted")]
     Interrupted,
-    /// Old versions reached their limit and this snapshot was the oldest, or what it reads is
-    /// younger. Begin a new one.
+    /// Old versions reached their limit and this snapshot was the oldest of those that may be given
+    /// up, or what it reads is younger. Begin a new one.
     #[error(
         "snapshot too old: the versions that it needs were given up to stay within the limit, or the table or index \
          that it reads was made after it; begin a new transaction"
     )]
     SnapshotTooOld,
-    /// One transaction exceeds a limit (undo space, log reserve, locks). The statement was undone.
+    /// A limit is exceeded: undo of one transaction, bytes of log or frames of one change, the size
+    /// of a table's file, or the numbers of tables and indexes. The statement was undone.
     #[error("{0}")]
     LimitReached(String),
     /// The database of the handle is closed, or the transaction has ended.

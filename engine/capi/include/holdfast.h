@@ -107,7 +107,7 @@ typedef enum {
   HF_TABLE_EXISTS= 17,
   /* An argument is out of range, or a handle is null. */
   HF_INVALID= 18,
-  /* A transaction outgrew a limit. */
+  /* A limit is exceeded: of a transaction, of one change, or of a table. */
   HF_LIMIT_REACHED= 19,
   /* The transaction has ended, or the database is closed. */
   HF_CLOSED= 20,

@@ -50,7 +50,7 @@ pub enum Code {
     TableExists = 17,
     /// An argument is out of range, or a handle is null.
     Invalid = 18,
-    /// A transaction outgrew a limit.
+    /// A limit is exceeded: of a transaction, of one change, or of a table.
     LimitReached = 19,
     /// The transaction has ended, or the database is closed.
     Closed = 20,

@@ -210,9 +210,8 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// [`crate::Error::DuplicateKey`] if there is one under `key`, or a unique index forbids the
     /// row, which [`crate::WriteTransaction::refused_key`] names; [`crate::Error::KeyTooLong`],
-    /// [`crate::Error::ValueTooLong`],
-    /// [`crate::Error::LimitReached`], [`crate::Error::DiskFull`]; those of
-    /// [`Table::get_for_update`].
+    /// [`crate::Error::ValueTooLong`], [`crate::Error::LimitReached`], [`crate::Error::DiskFull`];
+    /// those of [`Table::get_for_update`].
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
         self.transaction.insert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
@@ -236,7 +235,8 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// Removes the row under `key`; whether there was one.
     ///
     /// # Errors
-    /// Those of [`Table::get_for_update`].
+    /// [`crate::Error::LimitReached`], [`crate::Error::DiskFull`]; those of
+    /// [`Table::get_for_update`].
     pub fn delete(&self, key: K::Ref<'_>) -> Result<bool> {
         self.transaction.delete(&self.handle, &self.specs, &encode_key::<K>(key))
     }

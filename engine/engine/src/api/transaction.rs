@@ -12,10 +12,11 @@ use crate::schema::handle::TableRef;
 use crate::session::transaction::{RefusedKey, SavepointId, Transaction};
 use crate::{Error, Result};
 
-/// A snapshot of the database: it sees what was committed when it began, however long it lives.
+/// A snapshot of the database: it sees what was committed when it began.
 ///
-/// Costs writers nothing but one old version per row that they change meanwhile. Ends when it is
-/// dropped.
+/// Costs writers nothing but one old version per row that they change meanwhile. It lives until it
+/// is dropped. If old versions reach their limit before that, its reads fail with
+/// [`crate::Error::SnapshotTooOld`]; see [`crate::Builder::version_limit_bytes`].
 pub struct ReadTransaction {
     transaction: Transaction,
 }
@@ -62,9 +63,10 @@ impl fmt::Debug for ReadTransaction {
 ///
 /// Rolls back when it is dropped without [`WriteTransaction::commit`]. It may move between threads.
 ///
-/// Its snapshot is taken by the first read without a lock. A statement that fails has no effect,
-/// and the transaction goes on. After [`crate::Error::Conflict`] and [`crate::Error::Deadlock`] it
-/// is rolled back, and all later calls fail with the same error.
+/// Its snapshot is taken by the first read without a lock, or, with snapshot isolation, by the
+/// first change that finds no row of its key. A statement that fails has no effect, and the
+/// transaction goes on. After [`crate::Error::Conflict`] and [`crate::Error::Deadlock`] it is
+/// rolled back, and all later calls fail with the same error.
 pub struct WriteTransaction {
     transaction: Transaction,
 }
