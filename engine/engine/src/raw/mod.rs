@@ -7,8 +7,8 @@
 //! their own, so that an entry can be read without its row.
 //!
 //! A [`RawTransaction`] belongs to one user at a time and does not undo a failed call as a whole:
-//! the caller takes savepoints and goes back to them. After [`Error::Deadlock`] it has to roll
-//! back.
+//! the caller takes savepoints and goes back to them. After [`Error::Deadlock`] and
+//! [`Error::Conflict`] it has to roll back.
 //!
 //! A row may begin with a *head*: if it is too large for its page, its head is kept there and the
 //! rest elsewhere. A read without a lock may be content with the head ([`Part::Head`]), and a

@@ -129,8 +129,9 @@ impl RawTransaction {
     /// Adds an entry that must not exist yet.
     ///
     /// # Errors
-    /// [`Error::DuplicateKey`]; those of [`RawTransaction::get`] with a lock; [`Error::DiskFull`],
-    /// [`Error::KeyTooLong`].
+    /// [`Error::DuplicateKey`], [`Error::KeyTooLong`], [`Error::ValueTooLong`],
+    /// [`Error::LimitReached`], [`Error::DiskFull`]; [`Error::ReadOnly`] if changes are refused;
+    /// those of [`RawTransaction::get`] with a lock.
     pub fn insert<'v>(
         &mut self,
         table: &RawTable,
