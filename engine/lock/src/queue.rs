@@ -1,11 +1,12 @@
 //! One lock queue: the holders of a row (or a table), and the waiters in their order. Pure: the
 //! mutex of the shard is around it.
 //!
-//! Invariants: the granted modes are pairwise compatible, but for a lock that another request has
-//! entered for a transaction by its id in the row, beside one that was granted before: the row says
-//! which of the two counts. The waiters are in the order in which they will be granted, upgrades
-//! first; no request is granted before an earlier waiter, unless its
-//! owner holds a lock already.
+//! Invariants:
+//! * The granted modes are pairwise compatible, with one exception. Another request may have
+//!   entered a lock for a transaction by its id in the row, beside a lock that was granted before:
+//!   the row says which of the two counts.
+//! * The waiters are in the order in which they will be granted, upgrades first.
+//! * No request is granted before an earlier waiter, unless its owner holds a lock already.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
