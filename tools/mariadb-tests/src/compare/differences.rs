@@ -1,4 +1,7 @@
 //! The differences that are known: wanted ones, and mistakes of InnoDB. Each has its reason.
+//!
+//! More of them are in `by_plan` (other plans), `lock_waits` (waits), `evidence` (what follows from
+//! the tables) and `forgotten` (what InnoDB may have forgotten).
 
 use super::altered::Altered;
 use super::answer::{Answer, Outcome};
