@@ -31,7 +31,7 @@ pub(crate) struct CheckArgs {
     /// Check this table only; may be repeated
     #[arg(long, value_name = "NAME")]
     table: Vec<String>,
-    /// Check pages only, not every index entry against its row
+    /// Check pages, trees and undo logs only, not every index entry against its row
     #[arg(long)]
     pages_only: bool,
     /// Write what can be read of all tables into a new database in this directory
