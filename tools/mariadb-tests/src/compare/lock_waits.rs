@@ -57,10 +57,11 @@ pub fn of_waits(
     if let Some(reason) = of_uncommitted_copies(statement, meanings, innodb) {
         return Some(reason);
     }
-    let locks = holdfast.blocking_locks(session);
-    if !locks.is_empty() && locks.iter().all(|lock| is_of_absent_row(lock, [holdfast, innodb])) {
+    let requests = holdfast.blocking_requests(session);
+    if !requests.is_empty() && requests.iter().all(|lock| is_of_absent_row(lock, [holdfast, innodb])) {
         return Some("the key of a row that is looked for and not there is locked as a row is, with InnoDB as a gap");
     }
+    let locks = holdfast.blocking_locks(session);
     if !locks.is_empty() && locks.iter().all(|lock| comes_from_prefix(lock, meanings, holdfast)) {
         return Some("an index of the beginning of a column leads to the row; InnoDB reads a short value without it");
     }

@@ -26,10 +26,21 @@ pub fn keep(cache: &Cache, server: &Server<'_>, seed: u64, numbers: &[u64], step
     Ok(folder)
 }
 
-/// Whether an assertion of InnoDB has ended the server.
+/// Whether InnoDB has ended the server.
 pub fn is_of_innodb(server: &Server<'_>) -> bool {
     let log = fs::read(server.log()).unwrap_or_default();
-    String::from_utf8_lossy(&log).lines().any(|line| line.contains("InnoDB: Assertion failure in file "))
+    is_told_of_innodb(&String::from_utf8_lossy(&log))
+}
+
+/// Whether an assertion of InnoDB has failed, or a signal came in what the server has called
+/// through its handlers and is part of the server itself: this engine is a library beside it.
+fn is_told_of_innodb(log: &str) -> bool {
+    if log.contains("InnoDB: Assertion failure in file ") {
+        return true;
+    }
+    let Some((_, trace)) = log.split_once(" got signal ") else { return false };
+    let mut called = trace.lines().take_while(|line| !line.contains("(_ZN7handler"));
+    trace.contains("(_ZN7handler") && called.all(|line| !line.contains("ha_holdfast"))
 }
 
 fn told(end: &str, seed: u64, numbers: &[u64], steps: &[Step]) -> String {
@@ -44,6 +55,21 @@ fn told(end: &str, seed: u64, numbers: &[u64], steps: &[Step]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_signal_below_a_handler_is_innodbs_unless_this_engine_is_there() {
+        let log = |called: &str| {
+            format!(
+                "[ERROR] mariadbd got signal 11 ;\nserver/mariadbd(handle_fatal_signal+0x1a7)[0x1]\n{called}\n\
+                 server/mariadbd(_ZN7handler13ha_update_rowEPKhS1_+0xe2)[0x3]\nquery of ha_holdfast\n"
+            )
+        };
+        assert!(is_told_of_innodb(&log("server/mariadbd(+0xd11f89)[0x2]")));
+        assert!(!is_told_of_innodb(&log("plugin/ha_holdfast.so(+0x11f89)[0x2]")));
+        assert!(!is_told_of_innodb("mariadbd got signal 11 ;\nserver/mariadbd(+0xd11f89)[0x2]\n"));
+        assert!(is_told_of_innodb("InnoDB: Assertion failure in file row0ins.cc line 1\n"));
+        assert!(!is_told_of_innodb("ready for connections"));
+    }
 
     #[test]
     fn it_is_told_how_the_server_ended_and_what_it_had_played() {

@@ -132,7 +132,8 @@ struct Play<'p, 's, 'c> {
     meanings: Meanings,
     /// Two statements ran at the same time: nothing says which of them came first.
     ran_together: bool,
-    /// What there was before the ALTER TABLE that a session is at, while no other one ran.
+    /// What there was before the ALTER TABLE that a session is at, while others at most have ended
+    /// transactions.
     before_alter: Option<Kept>,
     altered: Altered,
     /// The deadlocks among the statements that were under way last.
@@ -182,8 +183,10 @@ impl Play<'_, '_, '_> {
             }
             Step::Say(statement) if !self.free().contains(&statement.session) => Ok(Ending::Same),
             Step::Say(statement) => {
-                let alters = self.alters(statement) && self.free().len() == self.sessions;
-                self.before_alter = alters.then(|| Kept::of(&mut self.sides, self.meanings.forgotten().counts()));
+                if self.free().len() == self.sessions || !ends_transaction(&statement.sql) {
+                    let alters = self.alters(statement) && self.free().len() == self.sessions;
+                    self.before_alter = alters.then(|| Kept::of(&mut self.sides, self.meanings.forgotten().counts()));
+                }
                 for side in &mut self.sides {
                     side.say(statement.session, &statement.sql);
                 }
@@ -273,7 +276,10 @@ impl Play<'_, '_, '_> {
 
     /// What an ALTER TABLE has left as it was; whether InnoDB counts on from another number then.
     fn has_altered(&mut self, statement: &Statement, ours: &Answer) -> Option<&'static str> {
-        let before = self.before_alter.take().filter(|_| self.alters(statement))?;
+        if !self.alters(statement) {
+            return None;
+        }
+        let before = self.before_alter.take()?;
         let after = Kept::of(&mut self.sides, self.meanings.forgotten().counts());
         let sql = self.meanings.of(statement).sql;
         if ours.is_success() {

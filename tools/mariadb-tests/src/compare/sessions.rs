@@ -237,11 +237,20 @@ impl Side {
 
     /// The locks for which a session of this engine waits.
     pub fn blocking_locks(&mut self, session: usize) -> Vec<Lock> {
+        self.locks_before(session, "= 'GRANTED'")
+    }
+
+    /// The same with the requests that came before its own.
+    pub fn blocking_requests(&mut self, session: usize) -> Vec<Lock> {
+        self.locks_before(session, "IN ('GRANTED', 'WAITING')")
+    }
+
+    fn locks_before(&mut self, session: usize, status: &str) -> Vec<Lock> {
         let id = self.sessions[session].id;
         let rows = self.watcher.query(format!(
             "SELECT l.lock_mode, l.lock_table, l.lock_index, l.lock_data FROM information_schema.HOLDFAST_LOCK_WAITS w \
              JOIN information_schema.HOLDFAST_TRX t ON t.trx_id = w.requesting_trx_id \
-             JOIN information_schema.HOLDFAST_LOCKS l ON l.lock_id = w.blocking_lock_id AND l.lock_status = 'GRANTED' \
+             JOIN information_schema.HOLDFAST_LOCKS l ON l.lock_id = w.blocking_lock_id AND l.lock_status {status} \
              WHERE t.trx_mysql_thread_id = {id}"
         ));
         let name = |table: String| table.rsplit_once(".`").map_or(String::new(), |(_, name)| name.replace('`', ""));
