@@ -278,6 +278,8 @@ int check_references(THD *thd, References &references, const TABLE *form)
     int error= check_child(thd, reference, form);
     if (!error && reference.is_new)
       error= check_new(thd, reference, form);
+    else if (!error && reference.parent == reference.child)
+      error= check_parent(thd, reference, form, form);
     if (error)
       return error;
   }
