@@ -19,9 +19,15 @@ namespace fs= std::filesystem;
 /* Files of definitions by their path below the data directory, with the time of their last change. */
 typedef std::map<std::string, fs::file_time_type> Definitions;
 
-static bool failed(const std::string &doing, const std::error_code &error)
+/* The server's number for an error of the file system. */
+static uint number_of(const std::error_code &error)
 {
-  my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: backup: %s: %s", MYF(0), doing.c_str(), error.message().c_str());
+  return error == std::errc::no_space_on_device ? ER_DISK_FULL : ER_ERROR_ON_WRITE;
+}
+
+static bool failed(uint number, const std::string &doing, const std::error_code &error)
+{
+  my_printf_error(number, "Holdfast: backup: %s: %s", MYF(0), doing.c_str(), error.message().c_str());
   return true;
 }
 
@@ -30,7 +36,7 @@ static bool copy_failed(hf_code code)
   if (code == HF_INTERRUPTED)
     my_error(ER_QUERY_INTERRUPTED, MYF(0));
   else if (code != HF_OK)
-    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: backup: %s", MYF(0), hf_error_message());
+    my_printf_error(code == HF_DISK_FULL ? ER_DISK_FULL : ER_UNKNOWN_ERROR, "Holdfast: backup: %s", MYF(0), hf_error_message());
   return code != HF_OK;
 }
 
@@ -69,10 +75,10 @@ static bool copy_definitions(const Definitions &definitions, const fs::path &dir
     fs::path to= dir / definition.first;
     fs::create_directories(to.parent_path(), error);
     if (error)
-      return failed("making " + to.parent_path().string(), error);
+      return failed(number_of(error), "making " + to.parent_path().string(), error);
     fs::copy_file(definition.first, to, error);
     if (error)
-      return failed("copying " + definition.first, error);
+      return failed(number_of(error), "copying " + definition.first, error);
   }
   return false;
 }
@@ -94,7 +100,12 @@ bool back_up(THD *thd, const std::string &name, uint64_t rate_limit)
   fs::path dir(name);
   std::error_code error;
   if (!fs::create_directory(dir, error))
-    return failed("making the new directory " + name, error ? error : std::make_error_code(std::errc::file_exists));
+  {
+    if (!error)
+      error= std::make_error_code(std::errc::file_exists);
+    uint number= error == std::errc::no_space_on_device ? ER_DISK_FULL : ER_WRONG_VALUE_FOR_VAR;
+    return failed(number, "making the new directory " + name, error);
+  }
   Definitions before, after;
   if (find_definitions(&before) || copy_definitions(before, dir))
     return true;
@@ -104,7 +115,7 @@ bool back_up(THD *thd, const std::string &name, uint64_t rate_limit)
     return true;
   if (before != after)
   {
-    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: backup: tables were created, changed or dropped meanwhile; try again, or "
+    my_printf_error(ER_TABLE_DEF_CHANGED, "Holdfast: backup: tables were created, changed or dropped meanwhile; try again, or "
                     "keep others from it by BACKUP STAGE BLOCK_DDL", MYF(0));
     return true;
   }
