@@ -253,6 +253,11 @@ bool check_settings()
     sql_print_error("Holdfast: holdfast_page_size=%lu is not possible; choose 16384, 32768 or 65536", page_size);
     return true;
   }
+  if (!*data_dir())
+  {
+    sql_print_error("Holdfast: holdfast_data_home_dir is empty; give the name of the folder, or leave the option out");
+    return true;
+  }
   if (buffer_pool_size_max && buffer_pool_size_max < buffer_pool_size)
   {
     sql_print_warning("Holdfast: holdfast_buffer_pool_size_max=%llu is less than holdfast_buffer_pool_size=%llu, which is "
