@@ -16,6 +16,8 @@ use crate::instance::settings::{Builder, policy_kind};
 pub(crate) const SYSTEM: (SpaceId, &str) = (SpaceId(0), "system.hf");
 /// The space of the undo logs and the version tree, and its file.
 pub(crate) const UNDO: (SpaceId, &str) = (SpaceId(1), "undo.hf");
+/// The file in which the pool keeps images of pages that it writes.
+pub(crate) const DOUBLEWRITE: &str = "doublewrite";
 
 /// What is known before the files are opened.
 pub(crate) struct Environment {

@@ -45,6 +45,12 @@ impl OverlayDisk {
         OverlayDisk { base, names: Mutex::default() }
     }
 
+    /// The disk without the file `name`, whatever it is below.
+    pub(crate) fn without(self, name: &str) -> OverlayDisk {
+        self.names.lock().insert(name.into(), None);
+        self
+    }
+
     /// The content of `name`, from here or from below.
     fn find(
         &self,

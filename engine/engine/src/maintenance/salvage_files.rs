@@ -32,7 +32,7 @@ use holdfast_wal::{Wal, WalConfig};
 
 use crate::ddl::tables;
 use crate::instance::Instance;
-use crate::instance::environment::{Environment, SYSTEM};
+use crate::instance::environment::{DOUBLEWRITE, Environment, SYSTEM};
 use crate::instance::meta::Meta;
 use crate::instance::overlay::OverlayDisk;
 use crate::instance::settings::Builder;
@@ -62,7 +62,9 @@ pub(crate) fn salvage_files(
     target: &Local<Arc<Instance>>,
 ) -> Result<Vec<(String, SalvageReport)>> {
     let settings = Builder::default();
-    let environment = Environment::new(&settings, Arc::new(OverlayDisk::new(below)), true)?;
+    // The pool opens it to write, and it may be what cannot be opened.
+    let disk = OverlayDisk::new(below).without(DOUBLEWRITE);
+    let environment = Environment::new(&settings, Arc::new(disk), true)?;
     let disk = &*environment.disk;
     let (mut files, page_size) = files_on(disk)?;
     if let Some(only) = only {

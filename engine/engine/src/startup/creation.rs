@@ -23,7 +23,7 @@ use holdfast_txn::TxnSystem;
 use holdfast_wal::{Wal, is_log_file};
 
 use crate::instance::Instance;
-use crate::instance::environment::{Environment, SYSTEM, UNDO};
+use crate::instance::environment::{DOUBLEWRITE, Environment, SYSTEM, UNDO};
 use crate::instance::files::Files;
 use crate::instance::meta::{META, META_NEW, Meta};
 use crate::instance::settings::Builder;
@@ -47,7 +47,7 @@ pub(crate) fn in_memory(settings: &Builder) -> Result<Arc<Instance>> {
 
 /// Whether `name` is that of a file which a creation makes.
 fn is_made_by_creation(name: &str) -> bool {
-    is_log_file(name) || [META_NEW, SYSTEM.1, UNDO.1, "doublewrite"].contains(&name)
+    is_log_file(name) || [META_NEW, SYSTEM.1, UNDO.1, DOUBLEWRITE].contains(&name)
 }
 
 /// Whether `name` is that of a file of a database.
