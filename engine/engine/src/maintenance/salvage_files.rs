@@ -103,39 +103,58 @@ fn files_on(disk: &dyn Disk) -> Result<(Vec<(SpaceId, String)>, usize)> {
     Ok((files, page_size.ok_or_else(none)?))
 }
 
-/// The page size that `holdfast.meta` names, or a file's header, or else the one at which the most
-/// of their first pages are sound.
+/// The page size of a database's files, by the first of these that tells one:
+///
+/// 1. the header pages that check out, most of which have it;
+/// 2. the size at which the most of the files' first bytes are sound pages;
+/// 3. a header that does not check out, or `holdfast.meta`, which may be another database's.
 fn page_size_of(disk: &dyn Disk, files: &[(SpaceId, String)]) -> Result<Option<usize>> {
-    const LOOKED_AT: u64 = 4 << 20;
-    if let Ok(Some(meta)) = Meta::read(disk) {
-        return Ok(Some(meta.page_size));
+    let meta = Meta::read(disk).ok().flatten().map(|meta| meta.page_size);
+    let (mut sound, mut claimed) = (HashMap::<usize, u64>::default(), None);
+    for (id, name) in files {
+        let Some(first) = first_bytes(disk, name, PAGE_SIZE_MAX as u64)? else { continue };
+        let size = SpaceHeader::decode(&first).map(|header| header.page_size as usize);
+        let Some(size) = size.filter(|&size| is_page_size(size)) else { continue };
+        if first.get(..size).is_some_and(|page| page::check(page, PageId::new(*id, PageNo(0))).is_ok()) {
+            *sound.entry(size).or_default() += 1;
+        }
+        claimed = claimed.or(Some(size));
     }
+    if sound.is_empty() {
+        sound = bytes_of_sound_pages(disk, files)?;
+    }
+    let best = sound.into_iter().max_by_key(|&(size, weight)| (weight, Some(size) == meta, size));
+    Ok(best.filter(|&(_, weight)| weight > 0).map(|(size, _)| size).or(meta).or(claimed))
+}
+
+/// How many of the first bytes of the files are sound pages, by page size.
+fn bytes_of_sound_pages(disk: &dyn Disk, files: &[(SpaceId, String)]) -> Result<HashMap<usize, u64>> {
+    const LOOKED_AT: u64 = 4 << 20;
     let mut sound: HashMap<usize, u64> = HashMap::default();
     for (id, name) in files {
-        let first = || {
-            let file = disk.open(name, OpenOptions::new(FileKind::Data).read_only(true))?;
-            let mut bytes = AlignedBuf::zeroed(file.len()?.min(LOOKED_AT) as usize);
-            file.read_at(0, &mut bytes).map(|()| bytes)
-        };
-        let bytes = match first() {
-            Err(error) if is_lost(&error) => continue,
-            read => read?,
-        };
-        if let Some(header) = SpaceHeader::decode(&bytes[..bytes.len().min(PAGE_SIZE_MAX)])
-            && is_page_size(header.page_size as usize)
-        {
-            return Ok(Some(header.page_size as usize));
-        }
+        let Some(bytes) = first_bytes(disk, name, LOOKED_AT)? else { continue };
         for size in [4096, 8192, 16384, 32768, 65536] {
             let pages = bytes.chunks_exact(size).zip(0..);
             let is_sound = |(page, no): &(&[u8], u32)| {
                 !page::is_blank(page) && page::check(page, PageId::new(*id, PageNo(*no))).is_ok()
             };
-            *sound.entry(size).or_default() += pages.filter(is_sound).count() as u64;
+            *sound.entry(size).or_default() += (pages.filter(is_sound).count() * size) as u64;
         }
     }
-    let best = sound.into_iter().max_by_key(|&(size, count)| (count * size as u64, size));
-    Ok(best.filter(|&(_, count)| count > 0).map(|(size, _)| size))
+    Ok(sound)
+}
+
+/// The first bytes of a file, at most so many; `None` if they are lost.
+fn first_bytes(disk: &dyn Disk, name: &str, most: u64) -> Result<Option<AlignedBuf>> {
+    let read = || {
+        let file = disk.open(name, OpenOptions::new(FileKind::Data).read_only(true))?;
+        let mut bytes = AlignedBuf::zeroed(file.len()?.min(most) as usize);
+        file.read_at(0, &mut bytes).map(|()| bytes)
+    };
+    match read() {
+        Err(error) if is_lost(&error) => Ok(None),
+        read => read.map(Some),
+    }
 }
 
 /// As [`is_loss`], unless the system refuses a file to this user: another one may save more.
