@@ -76,7 +76,10 @@ pub(crate) fn verify(
     if options.tables.is_empty() {
         tables.extend(schema.tables().cloned());
     }
-    for name in &options.tables {
+    for (at, name) in options.tables.iter().enumerate() {
+        if options.tables[..at].contains(name) {
+            continue;
+        }
         tables.push(Arc::clone(schema.get(name).ok_or_else(|| Error::TableNotFound(name.clone()))?));
     }
     let spaces = tables.iter().filter_map(|t| t.store.space().ok());
