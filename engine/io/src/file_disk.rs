@@ -22,7 +22,7 @@ use rustix::io::Errno;
 
 use crate::batch::{BatchMethod, Batcher};
 use crate::disk::check_name;
-use crate::open_files::{DataFile, OpenFiles, Origin, descriptor, most_open_files};
+use crate::open_files::{DataFile, OpenFiles, Origin, descriptor, most_open_files, refuse_pipe};
 use crate::os_file::{Direct, OsFile, retry};
 use crate::process::Process;
 use crate::{Create, DirLock, DirLockMode, Disk, File, FileKind, LOCK_FILE, OpenOptions};
@@ -246,6 +246,7 @@ impl Disk for FileDisk {
         let failed = |e: Errno| Error::io("lock", self.path.display(), e.into());
         let directory = self.open_in_directory(".", OFlags::RDONLY | OFlags::DIRECTORY).map_err(failed)?;
         let directory = self.flock(directory, mode)?;
+        refuse_pipe(&self.dir, LOCK_FILE)?;
         // Only now: an open that is refused leaves no lock file behind.
         let file = self.open_lock_file(mode).map_err(failed)?;
         let file = file.map(|fd| self.flock(fd, mode)).transpose()?;

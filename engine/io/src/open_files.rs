@@ -24,13 +24,13 @@ use crossbeam_utils::sync::{ShardedLock, ShardedLockWriteGuard};
 use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 use rustix::fd::OwnedFd;
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, FileType, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::batch::Batcher;
 use crate::disk::SECTOR;
-use crate::os_file::{Demands, Direct, OsFile, open_at};
+use crate::os_file::{Demands, Direct, OsFile, open_at, retry};
 use crate::{File, ReadAt, WriteAt};
 
 /// The least number of files that may be open.
@@ -243,8 +243,20 @@ impl DataFile {
     }
 }
 
+/// Refuses a name that is a pipe's: an open of it waits for the other end.
+pub(crate) fn refuse_pipe(dir: &OwnedFd, name: &str) -> Result<()> {
+    match retry(|| rustix::fs::statat(dir, name, AtFlags::empty())) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Fifo => {
+            Err(Error::io("open", name, std::io::Error::other("it is a pipe, and no file")))
+        }
+        // The open says what is wrong.
+        _ => Ok(()),
+    }
+}
+
 /// A descriptor through the page cache.
 pub(crate) fn descriptor(dir: &OwnedFd, name: &str, read_only: bool, create: OFlags) -> Result<OwnedFd> {
+    refuse_pipe(dir, name)?;
     open_at(dir, name, read_only, create).map_err(|e| Error::io("open", name, e.into()))
 }
 
