@@ -9,7 +9,7 @@ use holdfast::{Builder, Database, Error, SalvageReport, VerifyOptions, VerifyRep
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::database::{DirArgs, bar, ensure_empty, open_read_only};
+use crate::database::{DirArgs, bar, ensure_empty, open_read_only, to_change};
 use crate::output::{self, OutputArgs, note, say};
 
 /// `holdfast check`.
@@ -157,7 +157,7 @@ pub(crate) fn restore(args: &DirArgs) -> Result<Outcome> {
     if dir.metadata().with_context(|| format!("restore {}", dir.display()))?.is_file() {
         bail!("{} is no directory; give the directory of a backup", dir.display());
     }
-    let report = Database::restore(dir).with_context(|| format!("restore {}", dir.display()))?;
+    let report = to_change(dir).restore(dir).with_context(|| format!("restore {}", dir.display()))?;
     let mut shown = Shown::new(dir, args.output);
     shown.report(&report)?;
     shown.end()?;

@@ -6,12 +6,16 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use holdfast::{BackupOptions, Database, TableInfo};
+use holdfast::{BackupOptions, Builder, Database, TableInfo};
+use holdfast_base::limits::LOG_CAPACITY_MIN;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::output::{self, OutputArgs, say};
+
+/// The most that a command takes for the log: the default.
+const LOG_CAPACITY_MOST: u64 = 96 << 20;
 
 /// A database.
 #[derive(Debug, Args)]
@@ -64,6 +68,15 @@ pub(crate) fn ensure_empty(target: &Path, what: &str) -> Result<()> {
     };
     ensure!(is_empty, "{} is not empty; {what} takes a new or an empty directory", target.display());
     Ok(())
+}
+
+/// The settings for a command that changes the database in `dir`. Its log gets no more space than
+/// it has: the disk may be full, and what the program gives it is not known.
+pub(crate) fn to_change(dir: &Path) -> Builder {
+    let entries = dir.read_dir().into_iter().flatten().filter_map(std::result::Result::ok);
+    let of_log = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("wal."));
+    let bytes: u64 = of_log.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum();
+    Database::builder().log_capacity_bytes(bytes.clamp(LOG_CAPACITY_MIN, LOG_CAPACITY_MOST))
 }
 
 /// A progress bar that counts `unit`. indicatif hides it where standard error is no terminal.
@@ -140,7 +153,7 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<Outcome> {
 /// Makes the files of a database smaller.
 pub(crate) fn compact(args: &DirArgs) -> Result<Outcome> {
     let dir = &args.dir;
-    let db = Database::open(dir).with_context(|| format!("open {}", dir.display()))?;
+    let db = to_change(dir).open(dir).with_context(|| format!("open {}", dir.display()))?;
     let report = db.compact().with_context(|| format!("compact {}", dir.display()))?;
     db.close().with_context(|| format!("close {}", dir.display()))?;
     let holdfast::CompactReport { bytes_before, bytes_after, pages_moved, pages_reclaimed, left_out, .. } = &report;

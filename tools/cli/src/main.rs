@@ -61,8 +61,8 @@ Examples:
 The backup is recovered where it is: copy it to its place first. Exit code 3 if it is damaged; the message names the first damage.";
 
 const COMPACT: &str = "\
-The database must not be open elsewhere; a program that has it open calls `Database::compact`. Exit code 3 if a table is left out
-because it is damaged.";
+The database must not be open elsewhere; a program that has it open calls `Database::compact`. The log gets no more space than it
+has. Exit code 3 if a table is left out because it is damaged.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
