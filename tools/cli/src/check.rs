@@ -9,7 +9,7 @@ use holdfast::{Builder, Database, Error, SalvageReport, VerifyOptions, VerifyRep
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::database::{DirArgs, bar, ensure_empty, open_read_only, to_change};
+use crate::database::{DirArgs, bar, ensure_new, open_read_only, to_change};
 use crate::output::{self, OutputArgs, note, say};
 
 /// `holdfast check`.
@@ -43,7 +43,7 @@ pub(crate) struct CheckArgs {
 
 /// Checks a database and, if asked to, salvages what can be read.
 pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
-    args.salvage.iter().try_for_each(|target| ensure_empty(target, "--salvage"))?;
+    args.salvage.iter().try_for_each(|target| ensure_new(&args.dir, target, "--salvage"))?;
     let db = match open_read_only(&args.dir) {
         Err(error) if can_be_salvaged(&error, args.salvage.is_some()) => {
             return unopened(args, &error);

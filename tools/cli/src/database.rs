@@ -58,15 +58,19 @@ pub(crate) fn open_read_only(dir: &Path) -> Result<Database> {
     Database::open_read_only(dir).with_context(|| format!("open {}", dir.display()))
 }
 
-/// Refuses a directory that takes no new database, before the command takes its time. `what` needs
-/// it.
-pub(crate) fn ensure_empty(target: &Path, what: &str) -> Result<()> {
+/// Refuses a directory that takes no new database, or is in that of the database in `dir`, before
+/// the command takes its time. `what` needs it.
+pub(crate) fn ensure_new(dir: &Path, target: &Path, what: &str) -> Result<()> {
+    let below = std::path::absolute(target).with_context(|| format!("create {}", target.display()))?;
+    let found = below.ancestors().find_map(|path| path.canonicalize().ok());
+    let is_inside = found.zip(dir.canonicalize().ok()).is_some_and(|(found, dir)| found.starts_with(dir));
     let is_empty = match std::fs::read_dir(target) {
         Ok(mut entries) => entries.next().is_none(),
         Err(error) if error.kind() == ErrorKind::NotFound => true,
         Err(error) => return Err(error).with_context(|| format!("create {}", target.display())),
     };
     ensure!(is_empty, "{} is not empty; {what} takes a new or an empty directory", target.display());
+    ensure!(!is_inside, "{} is in the database's own directory; {what} takes another one", target.display());
     Ok(())
 }
 
@@ -116,7 +120,7 @@ pub(crate) fn stat(args: &DirArgs) -> Result<()> {
 
 /// Copies a database without changing it.
 pub(crate) fn backup(args: &BackupArgs) -> Result<Outcome> {
-    ensure_empty(&args.target, "a backup")?;
+    ensure_new(&args.dir, &args.target, "a backup")?;
     let db = open_read_only(&args.dir)?;
     let progress = Arc::new(Mutex::new(bar("bytes")));
     let shown = Arc::clone(&progress);
