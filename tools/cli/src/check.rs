@@ -72,7 +72,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
             shown.broken_off(&error.into())?;
             false
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(error).with_context(|| format!("check {}", args.dir.display())),
     };
     if let Some(target) = &args.salvage {
         salvage(&db, &args.dir, target, &mut shown)?;

@@ -17,7 +17,7 @@ use holdfast_tree::space::SpaceHeader;
 use holdfast_wal::{EndReason, LogReader};
 
 use crate::Outcome;
-use crate::output::say;
+use crate::output::{Stdout, say};
 
 /// `holdfast dump-page`.
 #[derive(Debug, Args)]
@@ -107,7 +107,7 @@ pub(crate) fn page(args: &PageArgs) -> Result<Outcome> {
             (PageHeader::decode(&bytes), Outcome::Bad)
         }
     };
-    let mut out = io::stdout().lock();
+    let mut out = Stdout::lock();
     if let Some(decoded) = decoded {
         show_header(&mut out, &decoded, page_size)?;
         show_body(&mut out, &decoded, &bytes)?;
@@ -183,9 +183,13 @@ pub(crate) fn log(args: &LogArgs) -> Result<Outcome> {
             say!("{error}")?;
             return Ok(Outcome::Bad);
         }
+        Err(Error::NotADatabase(_)) if args.dir.join("holdfast.meta").exists() => {
+            say!("{}", Error::damaged_file("checkpoint", "it is missing"))?;
+            return Ok(Outcome::Bad);
+        }
         Err(error) => return Err(error).with_context(|| format!("read the log in {}", args.dir.display())),
     };
-    let mut out = io::stdout().lock();
+    let mut out = Stdout::lock();
     writeln!(out, "checkpoint at LSN {}, pages of {} bytes", reader.checkpoint_lsn(), reader.page_size())?;
     let mut shown = 0;
     loop {

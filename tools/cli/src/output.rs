@@ -13,9 +13,32 @@ use serde_json::{Value, json};
 /// # Errors
 /// If standard output cannot be written to for another reason.
 pub(crate) fn line(text: fmt::Arguments<'_>) -> io::Result<()> {
-    match writeln!(io::stdout().lock(), "{text}") {
+    match writeln!(Stdout::lock(), "{text}") {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
+    }
+}
+
+/// Standard output, whose errors say that it is this which cannot be written to.
+pub(crate) struct Stdout(io::StdoutLock<'static>);
+
+impl Stdout {
+    pub(crate) fn lock() -> Stdout {
+        Stdout(io::stdout().lock())
+    }
+}
+
+fn unprinted(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("write to standard output: {error}"))
+}
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write(bytes).map_err(unprinted)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush().map_err(unprinted)
     }
 }
 

@@ -1,0 +1,64 @@
+//! An error says what failed, and where: standard output that takes no more, a table that is not
+//! there, a log whose checkpoint is lost.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use holdfast::Database;
+
+fn database(dir: &Path) -> PathBuf {
+    let data = dir.join("data.hf");
+    Database::create(&data).unwrap().close().unwrap();
+    data
+}
+
+fn holdfast(data: &Path, command: &str, more: &[&str]) -> Command {
+    let mut holdfast = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+    holdfast.arg(command).arg(data).args(more);
+    holdfast
+}
+
+fn message(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+#[test]
+fn of_standard_output() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = database(dir.path());
+    for (command, more) in
+        [("check", &[][..]), ("stat", &["--json"]), ("dump-log", &[]), ("dump-page", &["undo.hf", "0"])]
+    {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let out = holdfast(&data, command, more).stdout(full).output().unwrap();
+        assert_eq!(out.status.code(), Some(1), "{command}");
+        assert!(
+            message(&out).starts_with("holdfast: write to standard output: No space"),
+            "{command}: {}",
+            message(&out)
+        );
+    }
+}
+
+#[test]
+fn of_a_table_that_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = database(dir.path());
+    let out = holdfast(&data, "check", &["--table", "missing"]).output().unwrap();
+    assert_eq!(out.status.code(), Some(1));
+    let said = format!("holdfast: check {}: table `missing` does not exist\n", data.display());
+    assert_eq!(message(&out), said);
+}
+
+/// It was called no database, which one is to create.
+#[test]
+fn of_a_log_whose_checkpoint_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = database(dir.path());
+    std::fs::remove_file(data.join("checkpoint")).unwrap();
+    let out = holdfast(&data, "dump-log", &[]).output().unwrap();
+    let shown = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert_eq!(out.status.code(), Some(3), "{}", message(&out));
+    assert!(shown.starts_with("checkpoint is damaged: it is missing"), "{shown}");
+}
