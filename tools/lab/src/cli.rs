@@ -1,6 +1,7 @@
 //! The command line of `holdfast lab`: a subcommand for each experiment of the
 //! [registry](crate::registry), and `all`.
 
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -147,7 +148,7 @@ struct Done {
 
 impl Done {
     fn of(mut document: Document) -> Done {
-        document.command = command(std::env::args().skip(1));
+        document.command = command(std::env::args_os().skip(1));
         Done { text: document.text.clone(), documents: vec![document], all: false, failed: None }
     }
 }
@@ -160,11 +161,11 @@ fn all(common: &CommonArgs, progress: &mut Progress) -> Result<Done> {
     for one in &EXPERIMENTS {
         let name = one.name;
         // A separate command line, so that each experiment gets its own defaults.
-        let mut words = vec![name.to_owned(), "--seed".to_owned(), common.seed.to_string()];
-        words.extend(["--dir".to_owned(), common.dir.display().to_string()]);
+        let mut words = vec![OsString::from(name), "--seed".into(), common.seed.to_string().into()];
+        words.extend(["--dir".into(), common.dir.clone().into_os_string()]);
         let flags = [(common.quick, "--quick"), (common.full, "--full"), (common.no_pin, "--no-pin")];
-        words.extend(flags.iter().filter(|f| f.0).map(|f| f.1.to_owned()));
-        let command = command(["lab".to_owned()].into_iter().chain(words.iter().cloned()));
+        words.extend(flags.iter().filter(|f| f.0).map(|f| OsString::from(f.1)));
+        let command = command(["lab".into()].into_iter().chain(words.iter().cloned()));
         let matches = one.command().try_get_matches_from(words).context("the arguments of an experiment")?;
         progress.line(&format!("== {name} =="));
         let mut document = match left_out(one, progress) {
@@ -188,11 +189,12 @@ fn or_why_not(one: &Experiment, result: Result<Document>, first: &mut Option<any
     })
 }
 
-/// A command line of the program, as a shell takes it, without the password of a server.
-fn command(words: impl Iterator<Item = String>) -> String {
+/// A command line of the program, as a shell takes it, without the password of a server. Bytes that
+/// are no text are replaced.
+fn command(words: impl Iterator<Item = OsString>) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
-    let word = |word: String| {
-        let word = without_password(word);
+    let word = |word: OsString| {
+        let word = without_password(word.to_string_lossy().into_owned());
         if word.chars().all(plain) { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
     };
     ["holdfast".to_owned()].into_iter().chain(words.map(word)).collect::<Vec<_>>().join(" ")
@@ -252,16 +254,26 @@ fn output(done: &Done, common: &CommonArgs) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use crate::rig::site::DiskKind;
 
     use super::*;
 
     #[test]
     fn a_report_names_its_command_and_no_password() {
-        let said = |words: &[&str]| command(words.iter().map(|&word| word.to_owned()));
+        let said = |words: &[&str]| command(words.iter().map(|&word| word.into()));
         assert_eq!(said(&["lab", "scan", "--seed=2"]), "holdfast lab scan --seed=2");
         let said = said(&["lab", "scan", "--target", "dsn:mysql://me:se:cr@t@host:3306/", "--dir", "it's here"]);
         assert_eq!(said, "holdfast lab scan --target dsn:mysql://me:PASSWORD@host:3306/ --dir 'it'\\''s here'");
+    }
+
+    /// A directory whose name is no text ended an experiment, after hours, with a panic.
+    #[test]
+    fn a_report_names_a_command_whose_words_are_no_text() {
+        let word = |bytes: &[u8]| OsString::from(std::ffi::OsStr::from_bytes(bytes));
+        let said = command([word(b"lab"), word(b"--dir"), word(b"d\xff")].into_iter());
+        assert_eq!(said, "holdfast lab --dir 'd\u{fffd}'");
     }
 
     #[test]
