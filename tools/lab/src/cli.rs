@@ -112,7 +112,8 @@ fn try_to_write(path: &Path) -> Result<()> {
     let is_new = match path.metadata() {
         // What is no file, such as a pipe, is opened once.
         Ok(found) if !found.is_file() && !found.is_dir() => return Ok(()),
-        found => found.is_err(),
+        // A link that leads nowhere stays, and the file is where it leads.
+        found => found.is_err() && path.symlink_metadata().is_err(),
     };
     let written = std::fs::File::options().append(true).create(true).open(path);
     written.with_context(|| format!("write {}", path.display()))?;
