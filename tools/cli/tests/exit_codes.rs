@@ -53,6 +53,12 @@ fn what_an_experiment_does_not_take_is_said_before_anything_runs() {
         (&["lab", "sessions", "--log-mib", "32"][..], "--log-mib is for flush"),
         (&["lab", "flush", "--workload", "dbt2"], "--workload is for flush and sessions on servers"),
         (&["lab", "soak", "--target", "mysql55"], "runs on the embedded engine only"),
+        (&["lab", "sideload", "--engines", "innodb"], "--engines is for servers"),
+        (&["lab", "purge", "--engines", "innodb"], "--engines is for servers"),
+        (&["lab", "sideload", "--target", "mariadb", "--dump-rate", "5"], "--dump-rate is for the embedded engine"),
+        (&["lab", "freepages", "--log-mib", "16,32"], "freepages takes one capacity"),
+        (&["lab", "all", "--disk", "real"], "leave --disk out"),
+        (&["lab", "purge", "--json", "same", "--report", "same"], "--json and --report are one file"),
         (&["lab", "purge", "--target", "mysql56", "--disk", "model"], "the disk of that server is what it is"),
     ] {
         let out = holdfast(args);

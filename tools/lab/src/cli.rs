@@ -80,6 +80,8 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
     if report.is_some() && common.report.is_none() {
         std::fs::create_dir_all(DIRECTORY).with_context(|| format!("create the directory {DIRECTORY}"))?;
     }
+    let is_one_file = report.is_some() && common.json == report;
+    ensure!(!is_one_file, "--json and --report are one file: the report would replace the document");
     let json = common.json.iter().filter(|path| path.as_os_str() != "-");
     json.chain(&report).try_for_each(|path| try_to_write(path))?;
     let mut progress = Progress::new();
@@ -158,6 +160,7 @@ impl Done {
 /// left out, and the first error is given beside the documents.
 fn all(common: &CommonArgs, progress: &mut Progress) -> Result<Done> {
     ensure!(common.target == TargetArg::Embedded, "all runs on the embedded engine; leave --target out");
+    ensure!(common.disk.is_none(), "all runs each experiment on the disk of its default; leave --disk out");
     let mut done = Done { documents: Vec::new(), all: true, text: String::new(), failed: None };
     for one in &EXPERIMENTS {
         let name = one.name;

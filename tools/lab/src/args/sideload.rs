@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use holdfast_workload::dist::Kind;
 
@@ -36,7 +36,8 @@ pub struct SideloadArgs {
     /// Transactions per second of the runs at a fixed rate [default: 300 x D, as published]
     #[arg(long, value_name = "TPS", value_parser = |text: &str| between(text, 0.01..=1e9))]
     pub rate: Option<f64>,
-    /// Rows per second that the dump's client takes; 0: no limit [default: the published pace x D]
+    /// Rows per second that the dump's client takes, on the embedded engine; 0: no limit [default:
+    /// the published pace x D]
     #[arg(long, value_name = "ROWS", value_parser = zero_or_pace)]
     pub dump_rate: Option<f64>,
     /// With --target mariadb: the engines [default: all, with --quick innodb,holdfast]
@@ -125,6 +126,12 @@ impl SideloadArgs {
     /// Runs on the target that the arguments name.
     pub(crate) fn run(&self, progress: &mut Progress) -> Result<Document> {
         let common = &self.common;
+        let embedded = common.target == TargetArg::Embedded;
+        ensure!(self.engines.is_empty() || !embedded, "--engines is for servers: --target mariadb or dsn:");
+        ensure!(
+            self.dump_rate.is_none() || embedded,
+            "--dump-rate is for the embedded engine: on servers the dump's client takes what it gets"
+        );
         match &common.target {
             TargetArg::Embedded => sideload::run(&self.options(), progress),
             TargetArg::MariaDb => {
