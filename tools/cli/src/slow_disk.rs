@@ -22,6 +22,7 @@ Examples:
   holdfast slow-disk --dir data -- sysbench fileio run
   holdfast slow-disk --dir data --while slow -- mariadbd --datadir=data
 
+What waits for the disk is pread, pwrite, fsync and their relatives, as databases use them; read, write and mmap do not.
 Ends with the exit code of the program, or with 128 and the number of the signal that killed it; with 1 if the program cannot be
 started, or this system does not let it be supervised. Afterwards the requests to the disk are printed on standard error.")]
 pub struct SlowDiskArgs {

@@ -7,7 +7,9 @@
 //! relatives to a supervisor, a thread of the process that started it. All other calls are
 //! unchanged. The supervisor looks up the file of a call, holds the call back until the modelled
 //! arm is done with it, and lets the kernel carry it out. It needs no special rights, and it works
-//! for every program, whatever library or language makes the calls. The asynchronous interfaces
+//! for every program, whatever library or language makes the calls. `read` and `write` are not held
+//! back, since programs make them of sockets and pipes all the time, and few databases of their
+//! data; nor are memory-mapped files. The asynchronous interfaces
 //! (`io_uring`, `libaio`) fail as on a kernel without them, so that the program uses the other
 //! calls. If the supervisor is killed, the program is killed too: its calls would get no answer.
 //!
