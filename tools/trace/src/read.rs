@@ -37,7 +37,7 @@ pub fn read(path: &Path) -> Result<Trace> {
         (Box::new(flate2::read::MultiGzDecoder::new(file)), plain)
     } else if let Some(plain) = name.strip_suffix(".zst") {
         let decoder = ruzstd::decoding::StreamingDecoder::new(BufReader::new(file));
-        let decoder = decoder.map_err(|e| failed(std::io::Error::other(e.to_string())))?;
+        let decoder = decoder.map_err(|_| failed(std::io::Error::other("invalid zstd header")))?;
         (Box::new(decoder), plain)
     } else {
         (Box::new(file), &name)

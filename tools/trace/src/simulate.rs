@@ -123,7 +123,7 @@ pub struct Row {
 /// [`Error::InvalidArgument`] if a number of frames is below 4 or does not fit in 32 bits.
 pub fn run(policies: &[PolicyName], frames: &[usize], traces: &[Trace], declared: Declared) -> Result<Vec<Row>> {
     if let Some(bad) = frames.iter().find(|&&n| n < 4 || n >= u32::MAX as usize) {
-        return Err(Error::invalid(format!("a cache of {bad} frames cannot be simulated; give 4 or more")));
+        return Err(Error::invalid(format!("a cache of {bad} frames cannot be simulated; give 4 to {}", u32::MAX - 1)));
     }
     let mut rows = Vec::new();
     for trace in traces {
