@@ -43,7 +43,7 @@ enum Command {
     /// Fuzz one target, or all of them, for some seconds each
     Fuzz {
         /// Seconds for each target
-        #[arg(long, default_value_t = 60)]
+        #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..))]
         seconds: u32,
         /// The targets; all when none is named
         targets: Vec<String>,
