@@ -19,7 +19,8 @@
 //! mutex before these and before any page latch; nothing else is held when it is taken.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::blocking::Mutex;
@@ -45,6 +46,7 @@ use crate::purge::versions::VersionTree;
 use crate::recovery::checkpointed::Checkpointed;
 use crate::recovery::losers::Losers;
 use crate::undo::{UndoLog, UndoSpace};
+use crate::wait::Wait;
 use crate::xa::prepared::PreparedTxns;
 use holdfast_lock::{LockManager, Owner, Serial, WaitObserver};
 
@@ -82,6 +84,8 @@ pub struct TxnSystem {
     pub(crate) purger: Purger,
     pub(crate) locks: LockManager,
     open: Arc<OpenTxns>,
+    /// Why no thread may wait any more for a lock, a table or a rollback: the database is closed.
+    ended: OnceLock<Error>,
     pub(crate) losers: Losers,
     pub(crate) prepared: PreparedTxns,
     unique: Box<[Mutex<()>]>,
@@ -177,6 +181,7 @@ impl TxnSystem {
             config,
             metrics,
             open,
+            ended: OnceLock::new(),
             losers: Losers::default(),
             prepared: PreparedTxns::default(),
             unique: (0..UNIQUE_STRIPES).map(|_| Mutex::new(())).collect(),
@@ -219,11 +224,32 @@ impl TxnSystem {
     /// The lock side of a transaction, which is entered in the lists if `listed`.
     pub(crate) fn new_owner(&self, options: &TxnOptions, listed: bool) -> Arc<Owner> {
         if listed {
-            // Either the hook finds the owner in the list, or the poison is found set here.
-            self.open.begin(options, || self.store.wal().check_poisoned())
+            // Either the thread that ends the waits finds the owner in the list, or this one finds
+            // the end.
+            self.open.begin(options, || self.check_waits())
         } else {
             self.open.unlisted()
         }
+    }
+
+    fn check_waits(&self) -> Result<()> {
+        self.ended.get().map_or_else(|| self.store.wal().check_poisoned(), |error| Err(error.clone()))
+    }
+
+    /// Ends each wait for a lock or a rollback with `error`, now and later: the database is closed,
+    /// and what is waited for comes no more. Ends each [`Wait`] elsewhere as soon as the caller
+    /// wakes the thread.
+    pub fn end_waits(&self, error: &Error) {
+        // The first error stays.
+        let _ = self.ended.set(error.clone());
+        self.open.stop(error);
+        self.losers.wake_waits();
+    }
+
+    /// A wait of the calling thread that begins now, for `limit` at most.
+    #[must_use]
+    pub fn wait(&self, limit: Duration) -> Wait<'_> {
+        Wait::begins(limit).watched(self.locks.wait_observer(), &self.ended)
     }
 
     /// Gives `owner` a transaction id.

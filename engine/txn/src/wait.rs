@@ -3,9 +3,11 @@
 //!
 //! A session that gives up is woken by the thread that makes it do so, which then takes the mutex
 //! of what the session waits at: the session asks under that mutex, so it either finds that it is
-//! to give up, or sleeps and is woken.
+//! to give up, or sleeps and is woken. So it is with the end of all waits when the database is
+//! closed ([`crate::TxnSystem::end_waits`]).
 
 use std::fmt;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use holdfast_base::blocking::{Condvar, MutexGuard};
@@ -19,24 +21,34 @@ pub struct Wait<'a> {
     /// `None`: so far away that the moment does not come.
     until: Option<Instant>,
     observer: Option<&'a dyn WaitObserver>,
+    /// Why no thread may wait any more.
+    ended: Option<&'a OnceLock<Error>>,
 }
 
 impl<'a> Wait<'a> {
     /// For so long from now on.
     #[must_use]
-    pub fn begins(limit: Duration, observer: Option<&'a dyn WaitObserver>) -> Wait<'a> {
-        Wait { until: Instant::now().checked_add(limit), observer }
+    pub fn begins(limit: Duration) -> Wait<'a> {
+        Wait { until: Instant::now().checked_add(limit), observer: None, ended: None }
     }
 
-    fn gives_up(&self) -> bool {
-        self.observer.is_some_and(WaitObserver::gives_up)
+    /// The same, unless the observer gives up or the waits are ended.
+    pub(crate) fn watched(self, observer: Option<&'a dyn WaitObserver>, ended: &'a OnceLock<Error>) -> Wait<'a> {
+        Wait { observer, ended: Some(ended), ..self }
+    }
+
+    /// Why it does not go on.
+    fn given_up(&self) -> Option<Error> {
+        let ended = self.ended.and_then(OnceLock::get);
+        let gives_up = || self.observer.is_some_and(WaitObserver::gives_up);
+        ended.cloned().or_else(|| gives_up().then_some(Error::Interrupted))
     }
 
     /// Waits at `condvar` while `waits` holds.
     ///
     /// # Errors
     /// [`Error::LockTimeout`] if it still holds at the end of the time, [`Error::Interrupted`] if
-    /// the observer gives up.
+    /// the observer gives up; the error by which the waits were ended.
     pub fn at<T>(&self, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, waits: impl Fn(&T) -> bool) -> Result<()> {
         if !waits(guard) {
             return Ok(());
@@ -44,7 +56,7 @@ impl<'a> Wait<'a> {
         if let Some(observer) = self.observer {
             observer.begins();
         }
-        let sleeps = |value: &mut T| waits(value) && !self.gives_up();
+        let sleeps = |value: &mut T| waits(value) && self.given_up().is_none();
         match self.until {
             Some(until) => drop(condvar.wait_while_until(guard, sleeps, until)),
             None => condvar.wait_while(guard, sleeps),
@@ -54,8 +66,7 @@ impl<'a> Wait<'a> {
         }
         match waits(guard) {
             false => Ok(()),
-            true if self.gives_up() => Err(Error::Interrupted),
-            true => Err(Error::LockTimeout),
+            true => Err(self.given_up().unwrap_or(Error::LockTimeout)),
         }
     }
 }

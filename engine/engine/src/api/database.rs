@@ -411,8 +411,9 @@ impl Database {
 
     /// Closes the database: writes all changed pages, checkpoints, saves the warm-up list, so that
     /// the next open has nothing to recover. Transactions that still run, other handles and
-    /// snapshots get [`crate::Error::Closed`] from now on; what was not committed is rolled back by
-    /// the next open. The database can be opened again when this returns, also after an error.
+    /// snapshots get [`crate::Error::Closed`] from now on; so does, at once, a thread that waits
+    /// for a row or a table. What was not committed is rolled back by the next open. The database
+    /// can be opened again when this returns, also after an error.
     ///
     /// # Errors
     /// [`crate::Error::Closed`] in a forked child, where nothing is done;

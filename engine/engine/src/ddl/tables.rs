@@ -354,9 +354,9 @@ pub(crate) fn find(instance: &Instance, name: &str) -> Result<Arc<TableHandle>> 
 }
 
 /// Keeps new writers out of a table and waits, for `wait`, for those that there are, and as long
-/// for rollbacks that are under way; the session gives up if it is killed ([`wake_waits`]). The
-/// caller does not hold the lock of the catalog: by the time that it does, the table may have been
-/// dropped, or have got another name.
+/// for rollbacks that are under way; the session gives up if it is killed
+/// ([`Instance::wake_waits`]). The caller does not hold the lock of the catalog: by the time that
+/// it does, the table may have been dropped, or have got another name.
 pub(crate) fn keep_writers_out(instance: &Instance, table: &TableHandle, wait: Duration) -> Result<Closed> {
     shut_writers_out(instance, table, wait, &|_| false)
 }
@@ -379,12 +379,6 @@ fn shut_writers_out(
         settle(instance, table, &instance.wait(wait), may_stay)?;
     }
     Ok(closed)
-}
-
-/// Has the sessions that wait for writers of tables, or for rollbacks, ask whether they give up.
-pub(crate) fn wake_waits(instance: &Instance) {
-    instance.schema().tables().for_each(|table| table.store.file.gate.wake());
-    instance.txns.wake_waits_for_rollbacks();
 }
 
 /// Sees to it that what transactions without a user have changed in the table is undone. What they

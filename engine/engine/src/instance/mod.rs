@@ -173,7 +173,13 @@ impl Instance {
 
     /// A wait of the calling thread that begins now, for `limit` at most.
     pub(crate) fn wait(&self, limit: Duration) -> Wait<'_> {
-        Wait::begins(limit, self.txns.locks().wait_observer())
+        self.txns.wait(limit)
+    }
+
+    /// Has the threads that wait for writers of tables, or for rollbacks, ask whether they give up.
+    pub(crate) fn wake_waits(&self) {
+        self.schema().tables().for_each(|table| table.store.file.gate.wake());
+        self.txns.wake_waits_for_rollbacks();
     }
 
     /// Begins a transaction of the floor below.
@@ -240,6 +246,9 @@ impl Instance {
             return Ok(());
         }
         self.closed.store(true, Ordering::Release);
+        // What keeps a row or a table may never end now: it cannot be committed or undone.
+        self.txns.end_waits(&Error::Closed("the database"));
+        self.wake_waits();
         self.freeing.close();
         self.txns.shutdown();
         // Statements under way on other threads end at their next change.

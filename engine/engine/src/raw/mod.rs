@@ -222,7 +222,7 @@ impl RawDatabase {
     /// Has the sessions that wait for something that is not a lock ask the observer whether they
     /// give up ([`WaitObserver::gives_up`]). Costs a few mutexes for each table.
     pub fn wake_waits(&self) {
-        crate::ddl::tables::wake_waits(self.instance());
+        self.instance().wake_waits();
     }
 
     /// The prepared transactions that no session holds, by what their coordinator calls them: those

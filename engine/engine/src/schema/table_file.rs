@@ -466,7 +466,7 @@ mod tests {
     use crate::Error;
 
     fn within(seconds: u64) -> Wait<'static> {
-        Wait::begins(Duration::from_secs(seconds), None)
+        Wait::begins(Duration::from_secs(seconds))
     }
 
     #[test]
