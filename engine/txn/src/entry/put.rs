@@ -57,6 +57,7 @@ impl Txn {
             log.ask_purge();
         }
         let undo = UndoRecord { index: index.id(), key, prior: seen.payload, new_chain, deletes: new.deleted };
+        let chain_pages = undo.chain_pages(self.system.undo.page_size());
         let mut record = std::mem::take(&mut self.record);
         record.clear();
         undo.encode(&mut record);
@@ -66,10 +67,11 @@ impl Txn {
             Ok(AtSpot::Elsewhere) => self.put_by_key(&mut log, entry, seen, &record, new, acc),
             Err(e) => Err(e),
         };
-        (self.record, self.log) = (record, Some(log));
         if matches!(put, Ok(None)) {
+            log.keep_chain(chain_pages);
             self.system.metrics.inc(Counter::UndoRecords);
         }
+        (self.record, self.log) = (record, Some(log));
         put
     }
 

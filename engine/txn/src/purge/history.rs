@@ -12,7 +12,8 @@
 //! commit order*): those that arrive later come later in the queue. Purge, and the shelf, take what
 //! is first in the queue.
 //!
-//! How many logs there are, and their pages, can be asked without a mutex.
+//! How many logs there are, and their pages with those of the large values that they keep, can be
+//! asked without a mutex.
 //!
 //! # Lock order
 //! queue -> list of a group -> stragglers of the commit map; queue -> order of the shelf.
@@ -115,7 +116,7 @@ impl Logs {
 }
 
 fn pages_of(logs: &[CommittedLog]) -> u64 {
-    logs.iter().map(|log| log.log.pages() as u64).sum()
+    logs.iter().map(|log| log.log.held_pages()).sum()
 }
 
 /// See the module.
@@ -134,7 +135,7 @@ impl History {
         let mut logs = mine.logs.lock();
         let no = number();
         debug_assert!(logs.back().is_none_or(|last| last.no < no), "invariant: a list is in commit order");
-        let pages = mine.pages() + log.pages() as u64;
+        let pages = mine.pages() + log.held_pages();
         logs.push_back(CommittedLog { no, log, phase: Phase::New });
         mine.show(&logs, pages);
         (no, logs.len())
@@ -143,7 +144,7 @@ impl History {
     /// Appends the log of a commit of an earlier run to the queue.
     pub fn push_recovered(&self, no: CommitNo, log: UndoLog) {
         let mut queue = self.queue.logs.lock();
-        let pages = self.queue.pages() + log.pages() as u64;
+        let pages = self.queue.pages() + log.held_pages();
         queue.push_back(CommittedLog { no, log, phase: Phase::RECOVERED });
         self.queue.show(&queue, pages);
     }
@@ -158,7 +159,7 @@ impl History {
             if list.len() > 0 {
                 let mut logs = list.logs.lock();
                 let n = logs.partition_point(|log| log.no <= last);
-                let pages = logs.iter().take(n).map(|log| log.log.pages() as u64).sum::<u64>();
+                let pages = logs.iter().take(n).map(|log| log.log.held_pages()).sum::<u64>();
                 gathered.extend(logs.drain(..n));
                 list.show(&logs, list.pages() - pages);
             }
@@ -187,7 +188,7 @@ impl History {
     /// Puts back what could not be purged.
     pub fn put_back(&self, log: CommittedLog) {
         let mut queue = self.queue.logs.lock();
-        let pages = self.queue.pages() + log.log.pages() as u64;
+        let pages = self.queue.pages() + log.log.held_pages();
         queue.push_front(log);
         self.queue.show(&queue, pages);
     }
@@ -243,7 +244,7 @@ impl History {
         self.queued() + self.arrived.all().map(Logs::len).sum::<usize>()
     }
 
-    /// Pages of the logs.
+    /// Pages of the logs, and of the large values that are kept for their records.
     pub fn pages(&self) -> u64 {
         self.queue.pages() + self.arrived.all().map(Logs::pages).sum::<u64>()
     }

@@ -175,6 +175,7 @@ impl Purger {
             }
             if n == 0 {
                 committed.phase = Phase::Cutting { marks: false, copied: true };
+                committed.log.let_chains_go();
                 break;
             }
             if *left == 0 {
@@ -278,6 +279,7 @@ impl Purger {
                 }
             }
             let emptied = committed.log.pop();
+            committed.log.let_chain_go(record.chain_pages(self.undo.page_size()));
             // The records of a log that is retired may stay, but none that names a chain that is
             // freed.
             if dead_chain.is_some() || (emptied && (copied || committed.log.pages() > 1)) {
@@ -438,7 +440,8 @@ impl Purger {
         let waiting = self.history.len();
         let much_waits = waiting > self.config.purge_help_above;
         // Fewer logs are no reason to look, as long as they are short.
-        let is_over_limit = waiting > WORTH_WAKING && self.is_over_limit();
+        let is_short = waiting <= WORTH_WAKING && self.history.pages() <= WORTH_WAKING as u64;
+        let is_over_limit = !is_short && self.is_over_limit();
         if !(much_waits || is_over_limit) || !self.can_purge() {
             return;
         }

@@ -67,7 +67,8 @@ impl Purger {
         }
     }
 
-    /// Bytes of old versions: undo logs of committed transactions, the shelf and the version tree.
+    /// Bytes of old versions, large values included: undo logs of committed transactions, the shelf
+    /// and the version tree.
     pub fn old_version_bytes(&self) -> u64 {
         self.history.pages() * self.undo.page_size() as u64 + self.bytes_for_views()
     }

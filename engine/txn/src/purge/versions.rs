@@ -106,9 +106,24 @@ pub(crate) fn spilled(value: &[u8]) -> Option<OverflowRef> {
     if flags & SPILLED != 0 { values::decode(body).ok().map(|(chain, _)| chain) } else { None }
 }
 
-/// Bytes that an entry takes, its chain included.
+/// The chain that the image of an entry refers to. It is not known here of one that is spilled.
+fn chain_of_image(value: &[u8]) -> Option<OverflowRef> {
+    let (&flags, body) = value.split_first()?;
+    if flags & IMAGE == 0 || flags & SPILLED != 0 {
+        return None;
+    }
+    let mut r = Reader::new(body);
+    if flags & PENDING != 0 {
+        r.u64()?;
+    }
+    r.bytes_with_len()?;
+    values::chain_of(r.rest())
+}
+
+/// Bytes that an entry takes, its chain and that of its image included.
 fn size(key: &[u8], value: &[u8]) -> i64 {
-    (key.len() + value.len()) as i64 + spilled(value).map_or(0, |chain| i64::from(chain.len))
+    let chains = [spilled(value), chain_of_image(value)];
+    (key.len() + value.len()) as i64 + chains.into_iter().flatten().map(|chain| i64::from(chain.len)).sum::<i64>()
 }
 
 /// The two parts of a version tree key that are needed to decode the value.

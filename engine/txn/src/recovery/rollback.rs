@@ -90,6 +90,7 @@ impl TxnSystem {
         let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
         self.undo_and_count(log, roll, &record, goes_on, acc)?;
         let emptied = log.pop();
+        log.let_chain_go(record.chain_pages(self.undo.page_size()));
         if emptied || record.new_chain.is_some() {
             log.cut(&self.undo, acc)?;
         }

@@ -43,7 +43,7 @@ pub(crate) struct UndoLog {
     /// allocated.
     pages: SmallVec<[LogPage; 1]>,
     /// The group of threads that is to have the first page again.
-    group: usize,
+    group: u32,
     /// Records in the last page, and where they end.
     count: u16,
     end: u16,
@@ -54,6 +54,8 @@ pub(crate) struct UndoLog {
     /// Which records, perhaps undone since, may ask something of purge, a bit each; the last bit
     /// stands for all others. See [`UndoLog::asks_purge`].
     asking: u64,
+    /// Pages of the overflow chains that the records keep for older versions, in this run.
+    chain_pages: u32,
     /// False if an extension could not be read when the log was described again: records on it, and
     /// on those before it but the first page, are not known.
     whole: bool,
@@ -74,12 +76,13 @@ impl UndoLog {
         UndoLog {
             txn,
             pages,
-            group,
+            group: group as u32,
             count: 0,
             end: page::body(true),
             begun: false,
             prepared: false,
             asking: 0,
+            chain_pages: 0,
             whole: true,
         }
     }
@@ -117,8 +120,8 @@ impl UndoLog {
         }
         space.count_pages(pages.len() as i64);
         let (count, end) = tail.first().map_or((first_count, first_end), |&(_, count, end)| (count, end));
-        let (txn, group, prepared) = (found.txn, thread_group(), found.state == LogState::Prepared);
-        Ok(UndoLog { txn, pages, group, count, end, begun: true, prepared, asking: u64::MAX, whole })
+        let (txn, group, prepared) = (found.txn, thread_group() as u32, found.state == LogState::Prepared);
+        Ok(UndoLog { txn, pages, group, count, end, begun: true, prepared, asking: u64::MAX, chain_pages: 0, whole })
     }
 
     /// How many records an extension has, where they end, and the page before it.
@@ -185,6 +188,26 @@ impl UndoLog {
     /// Number of pages.
     pub fn pages(&self) -> usize {
         self.pages.len()
+    }
+
+    /// Pages of the log, and of the large values that are kept for its records.
+    pub fn held_pages(&self) -> u64 {
+        self.pages.len() as u64 + u64::from(self.chain_pages)
+    }
+
+    /// A record keeps a chain of so many pages for the version before.
+    pub fn keep_chain(&mut self, pages: u32) {
+        self.chain_pages = self.chain_pages.saturating_add(pages);
+    }
+
+    /// That record is done.
+    pub fn let_chain_go(&mut self, pages: u32) {
+        self.chain_pages = self.chain_pages.saturating_sub(pages);
+    }
+
+    /// The version tree has the versions that are needed, with their chains.
+    pub fn let_chains_go(&mut self) {
+        self.chain_pages = 0;
     }
 
     /// Appends a record; returns where it is. `limit`: pages that the log may have.
@@ -436,7 +459,7 @@ impl UndoLog {
     /// Gives back the page of a log that was never begun.
     pub fn give_back_unbegun(self, space: &UndoSpace) {
         debug_assert!(!self.begun && self.pages.len() == 1, "such a log has one page");
-        space.put_log(self.group, self.first());
+        space.put_log(self.group as usize, self.first());
         space.count_pages(-1);
     }
 
@@ -470,7 +493,7 @@ impl UndoLog {
         while self.pages.len() > 1 {
             self.drop_tail(space, acc)?;
         }
-        space.put_log(self.group, self.first());
+        space.put_log(self.group as usize, self.first());
         space.count_pages(-1);
         Ok(())
     }
@@ -490,6 +513,7 @@ impl UndoLog {
             begun: true,
             prepared: false,
             asking: 0,
+            chain_pages: 0,
             whole: true,
         }
     }

@@ -15,6 +15,8 @@
 use holdfast_base::IndexId;
 use holdfast_base::codec::{Reader, Writer};
 
+use crate::entry::values;
+
 const HAS_PRIOR: u8 = 1;
 const HAS_CHAIN: u8 = 2;
 const DELETES: u8 = 4;
@@ -53,6 +55,14 @@ impl<'a> UndoRecord<'a> {
         if let Some(chain) = self.new_chain {
             out.bytes_with_len(chain);
         }
+    }
+
+    /// Pages of `page_size` bytes of the chain that the prior image alone refers to.
+    pub fn chain_pages(&self, page_size: usize) -> u32 {
+        let chain = self.prior.and_then(values::chain_of);
+        let new = self.new_chain.and_then(|reference| values::decode(reference).ok());
+        let is_shared = chain.zip(new).is_some_and(|(old, (new, _))| old.first == new.first);
+        chain.filter(|_| !is_shared).map_or(0, |chain| chain.len.div_ceil(page_size as u32))
     }
 
     /// Decodes a record at the start of `bytes`; `None` if it is not one.
