@@ -102,6 +102,18 @@ fn a_definition_that_lacks_an_index_may_not_write() {
     assert!(db.begin_read().unwrap().open_table(&lacking).is_ok());
 }
 
+/// The message named the type of the keys only, which was the same.
+#[test]
+fn a_definition_with_another_uniqueness_is_told_so() {
+    const COLOUR_ONCE: IndexDefinition<u64, &str, &str> =
+        IndexDefinition::unique("by_colour", |_: &u64, v: &String, keys| keys.push(v));
+    let db = Database::in_memory().unwrap();
+    db.create_table(&table()).unwrap();
+    let once = TableDefinition::<u64, &str>::new("t").index(&COLOUR_ONCE).index(&BY_WORD);
+    let error = db.begin_write().unwrap().open_table(&once).unwrap_err().to_string();
+    assert!(error.contains("with repeatable keys of type str, not with unique keys of type str"), "{error}");
+}
+
 #[test]
 fn a_refusal_names_the_index() {
     const LENGTH: IndexDefinition<&str, &str, u64> =

@@ -131,9 +131,11 @@ impl TableHandle {
                 self.mismatch(format!("it has the index `{}`, which the definition lacks", index.name))
             })?;
             if spec.key_type != index.key_type || spec.unique != index.unique {
-                let unique = if index.unique { "unique " } else { "" };
-                let what = format!("the {unique}index `{}` was created over {}", index.name, index.key_type);
-                return Err(self.mismatch(what));
+                let keys = |unique, key_type: &str| {
+                    format!("{} keys of type {key_type}", if unique { "unique" } else { "repeatable" })
+                };
+                let (was, is) = (keys(index.unique, &index.key_type), keys(spec.unique, &spec.key_type));
+                return Err(self.mismatch(format!("the index `{}` was created with {was}, not with {is}", index.name)));
             }
             Ok(Arc::clone(spec))
         };
