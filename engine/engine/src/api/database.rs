@@ -361,7 +361,9 @@ impl Database {
     }
 
     /// Moves pages from the ends of the tables' files into free space further ahead and cuts the
-    /// files, while they are in use. Walks over every tree, and writes each page that it moves.
+    /// files, while they are in use. Walks over every tree, and writes each page that it moves. The
+    /// root of a tree and the pages of a large value stay where they are, and so does what lies
+    /// before the last of them.
     ///
     /// # Errors
     /// [`crate::Error::ReadOnly`], [`crate::Error::DiskFull`], [`crate::Error::Io`].

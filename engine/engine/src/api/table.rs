@@ -235,8 +235,8 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// Removes the row under `key`; whether there was one.
     ///
     /// # Errors
-    /// [`crate::Error::LimitReached`], [`crate::Error::DiskFull`]; those of
-    /// [`Table::get_for_update`].
+    /// [`crate::Error::KeyTooLong`], [`crate::Error::LimitReached`], [`crate::Error::DiskFull`]: to
+    /// undo it takes room; those of [`Table::get_for_update`].
     pub fn delete(&self, key: K::Ref<'_>) -> Result<bool> {
         self.transaction.delete(&self.handle, &self.specs, &encode_key::<K>(key))
     }
