@@ -101,11 +101,14 @@ impl<'t> Ends<'t> {
         if self.done {
             return Ok(false);
         }
+        // Also after a panic of the program's code on the way: without its cursor the range would
+        // begin again.
+        self.done = true;
         let found = self.advance(direction, to_row);
         if !matches!(found, Ok(true)) {
-            self.done = true;
             return found;
         }
+        self.done = false;
         let last = match direction {
             Direction::Forward => &mut self.given.0,
             Direction::Reverse => &mut self.given.1,
