@@ -1,5 +1,7 @@
 //! What an ALTER TABLE leaves as it was: both engines are asked before and after it.
 
+use std::collections::BTreeSet;
+
 use super::super::pairs::Engine;
 use super::script::{names, schema};
 use super::sessions::Side;
@@ -41,10 +43,16 @@ impl Kept {
         !self.ids[0].is_empty() && self.ids[0] == after.ids[0]
     }
 
-    /// Whether only InnoDB has the same tables and indexes: this engine has copied one.
+    /// Whether only InnoDB has the same tables: this engine has copied one.
     pub fn has_copied_here(&self, after: &Kept) -> bool {
-        self.ids[0] != after.ids[0] && !self.ids[1].is_empty() && self.ids[1] == after.ids[1]
+        let [ours, theirs] = [0, 1].map(|side| (tables(&self.ids[side]), tables(&after.ids[side])));
+        ours.0 != ours.1 && !theirs.0.is_empty() && theirs.0 == theirs.1
     }
+}
+
+/// The numbers of the tables among those of tables and indexes.
+fn tables(ids: &Rows) -> BTreeSet<&String> {
+    ids.iter().map(|row| &row[0]).collect()
 }
 
 fn ids(side: &mut Side) -> Rows {
@@ -134,7 +142,8 @@ mod tests {
 
     fn kept(ours: &str, theirs: &str, ids: [&str; 2]) -> Kept {
         let row = |value: &str| vec![vec!["t".to_owned(), value.to_owned()]];
-        Kept { numbers: [row(ours), row(theirs)], ids: ids.map(row) }
+        let id = |value: &str| vec![vec![value.to_owned(), "9".to_owned()]];
+        Kept { numbers: [row(ours), row(theirs)], ids: ids.map(id) }
     }
 
     #[test]
@@ -190,5 +199,8 @@ mod tests {
         assert_eq!(noted(&there), (true, false));
         assert_eq!(noted(&copied_here), (false, true));
         assert_eq!(noted(&copied), (false, false));
+        let mut another_index = kept("1", "1", ["2", "7"]);
+        another_index.ids[1].push(vec!["7".into(), "10".into()]);
+        assert_eq!(noted(&another_index), (false, true));
     }
 }

@@ -68,21 +68,24 @@ pub fn of_skipped(sql: &str, class: &Class, sides: &mut [Side; 2]) -> Option<&'s
         .then_some("a plan without an index passes over rows that others have inserted; by an index it waits for them")
 }
 
-/// Whether a change has done the same, and has said more often of the same values that they do not
-/// fit.
+/// Whether a statement has done the same, or was refused for the same, and has said more often what
+/// it warns of.
 pub fn of_repeated(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
-    let reason = "how often a plan computes a value that does not fit before it changes a row";
+    let reason = "how often a plan computes a value that does not fit, or says why it ends";
     (has_said_it_again(ours, theirs) && plans::differ(sql, sides)).then_some(Known { reason, parts: false })
 }
 
 fn has_said_it_again(ours: &Answer, theirs: &Answer) -> bool {
     let said = |answer: &Answer| {
-        let Outcome::Done(rows, info) = &answer.outcome else { return None };
-        let (counts, _) = info.split_once("  Warnings: ")?;
+        let (rows, counts) = match &answer.outcome {
+            Outcome::Done(rows, info) => (*rows, info.split_once("  Warnings: ")?.0),
+            Outcome::Refused(code, text) => (u64::from(*code), text.as_str()),
+            _ => return None,
+        };
         let mut warnings: Vec<_> = answer.warnings.iter().map(|warning| without_row_number(warning)).collect();
         warnings.sort();
         warnings.dedup();
-        Some((*rows, counts.to_owned(), warnings))
+        Some((rows, counts.to_owned(), warnings))
     };
     said(ours).is_some() && said(ours) == said(theirs)
 }
@@ -198,6 +201,16 @@ mod tests {
         assert!(has_said_it_again(&once, &done(6, &[warning(1), warning(2)])));
         assert!(!has_said_it_again(&once, &done(5, &[warning(1), warning(1)])));
         assert!(!has_said_it_again(&once, &done(6, &["Warning 1366: Incorrect string value".into()])));
+    }
+
+    #[test]
+    fn an_error_may_be_said_again_but_not_another_one() {
+        let refused = |code: u16, said: usize| Answer {
+            outcome: Outcome::Refused(code, "refused".into()),
+            warnings: vec![format!("Error {code}: refused"); said],
+        };
+        assert!(has_said_it_again(&refused(1205, 2), &refused(1205, 1)));
+        assert!(!has_said_it_again(&refused(1205, 1), &refused(1213, 1)));
     }
 
     #[test]

@@ -65,8 +65,18 @@ pub fn of_waits(
     if !locks.is_empty() && locks.iter().all(|lock| comes_from_prefix(lock, meanings, holdfast)) {
         return Some("an index of the beginning of a column leads to the row; InnoDB reads a short value without it");
     }
-    (meanings.waits_by_other_plans(session) || plans_differ(&locks, meanings, [holdfast, innodb]))
+    (meanings.waits_by_other_plans() || plans_differ(&locks, meanings, [holdfast, innodb]))
         .then_some("other plans lock other rows")
+}
+
+/// Whether a transaction has come to rows of a table of the statement by other ways on the one
+/// engine than on the other, and has locked other rows, which `SKIP LOCKED` leaves out.
+pub fn leaves_others_out(sql: &str, meanings: &Meanings, [holdfast, innodb]: &mut [Side; 2]) -> bool {
+    let list =
+        format!("SELECT table_name FROM information_schema.tables WHERE table_schema = '{}'", schema(holdfast.engine));
+    let tables = holdfast.look(&list).into_rows();
+    let shares = |other: &String| tables.iter().any(|table| names(sql, &table[0]) && names(other, &table[0]));
+    meanings.in_transactions().filter(|other| shares(other)).any(|other| plan(holdfast, other) != plan(innodb, other))
 }
 
 /// Whether the lock is of a primary key of one column for which neither engine has a row, also none

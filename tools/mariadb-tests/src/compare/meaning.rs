@@ -185,9 +185,9 @@ impl Meanings {
         self.sessions[session].waits_by_other_plans = Some(by_other_plans);
     }
 
-    /// Whether the statement of a session had other plans on the two engines when it began to wait.
-    pub fn waits_by_other_plans(&self, session: usize) -> bool {
-        self.sessions[session].waits_by_other_plans == Some(true)
+    /// Whether a statement that waits had other plans on the two engines when it began to.
+    pub fn waits_by_other_plans(&self) -> bool {
+        self.sessions.iter().any(|spoken| spoken.waits_by_other_plans == Some(true))
     }
 
     /// What InnoDB may have forgotten.

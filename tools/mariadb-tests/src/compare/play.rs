@@ -18,6 +18,7 @@ use super::by_plan;
 use super::differences;
 use super::evidence;
 use super::judge::{Class, Difference, is_refused_there, judge};
+use super::lock_waits;
 use super::meaning::Meanings;
 use super::plans;
 use super::script::{Statement, Step, schema};
@@ -344,6 +345,12 @@ impl Play<'_, '_, '_> {
         }
         if class == Class::Rows && meant.sql.contains("SKIP LOCKED") && self.free().len() < self.sessions {
             return self.part("InnoDB skips a row that another session waits for, also for the one that has its lock");
+        }
+        if class == Class::Rows
+            && meant.sql.contains("SKIP LOCKED")
+            && lock_waits::leaves_others_out(&meant.sql, &self.meanings, &mut self.sides)
+        {
+            return self.part("other plans lock other rows");
         }
         let skips = self.skips(session);
         if let Some(reason) = by_plan::known(&meant.sql, &class, codes, &mut self.sides)

@@ -99,6 +99,15 @@ impl Schema {
             97 => format!("ALTER TABLE {} DROP KEY kab", self.name(table)),
             98..=99 => self.replace(table, rng),
             100 => self.references(),
+            101 => {
+                let key = ["KEY ka", "KEY kb", "PRIMARY KEY"][rng.below(3) as usize];
+                format!("ALTER TABLE {} DROP {key}, ALGORITHM=COPY", self.name(table))
+            }
+            102 => {
+                let [a, b] = &self.columns[table as usize];
+                let keys = format!("ADD KEY IF NOT EXISTS ka ({a}), ADD KEY IF NOT EXISTS kb ({b})");
+                format!("ALTER TABLE {} {keys}", self.name(table))
+            }
             _ => return self.question(table),
         };
         Step::say(0, sql)
