@@ -26,7 +26,7 @@ pub enum Error {
         source: Arc<io::Error>,
     },
     /// No room on the device. The statement failed and was undone. Free some space and repeat it.
-    #[error("no space left on the device while {0}; free some space and repeat the statement")]
+    #[error("no space left on the device: {0}; free some space and repeat what has failed")]
     DiskFull(String),
     /// A page on disk differs from what was written. Its table is unusable; other tables are not
     /// affected.
