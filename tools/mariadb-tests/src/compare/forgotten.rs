@@ -70,6 +70,8 @@ impl Forgotten {
                 theirs < ours || (theirs == ours && matched(other) < matched(text))
             }
             (Outcome::Refused(1062, _), Outcome::Done(..)) => true,
+            // A later row of the statement has a key that is there.
+            (Outcome::Refused(1062, first), Outcome::Refused(1062, later)) => first != later,
             _ => false,
         };
         fewer && self.undone.iter().any(|table| names(sql, table))
@@ -164,6 +166,13 @@ mod tests {
         assert!(!forgets(temporary, true, change, 4, 3), "the statement has not failed");
         assert!(!forgets(temporary, false, "UPDATE t6 SET c1 = 1", 4, 3), "another table");
         assert!(!forgets("TABLE t5", false, change, 4, 3), "not a temporary one");
+        let refused = |key: &str| Answer { outcome: Outcome::Refused(1062, key.into()), warnings: Vec::new() };
+        let mut forgotten = Forgotten::default();
+        forgotten.ended("CREATE TEMPORARY TABLE t5 (id INT, PRIMARY KEY (id))", true);
+        assert!(!forgotten.rows(change, &refused("first"), &refused("later")), "nothing was undone");
+        forgotten.ended("ROLLBACK", true);
+        assert!(forgotten.rows(change, &refused("first"), &refused("later")));
+        assert!(!forgotten.rows(change, &refused("first"), &refused("first")));
     }
 
     #[test]
