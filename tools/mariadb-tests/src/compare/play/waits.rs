@@ -170,7 +170,13 @@ impl Play<'_, '_, '_> {
             );
             let Outcome::Rows(rows) = self.sides[1].look(&columns).outcome else { continue };
             // Of others the message may have a part, or it in another form.
-            if let Some([column, _]) = rows.first().map(Vec::as_slice).filter(|row| row[1].ends_with("int")) {
+            let Some([column, _]) = rows.first().map(Vec::as_slice).filter(|row| row[1].ends_with("int")) else {
+                continue;
+            };
+            // A row of the refused statement itself is gone with it.
+            self.sides[1].look("SET TRANSACTION ISOLATION LEVEL READ UNCOMMITTED");
+            let there = self.sides[1].look(&format!("SELECT {column} FROM {schema}.{table} WHERE {column} = {key}"));
+            if !there.into_rows().is_empty() {
                 reads.push(format!("SELECT {column} FROM {table} WHERE {column} = {key} LOCK IN SHARE MODE"));
             }
         }
