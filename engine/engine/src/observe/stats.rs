@@ -159,7 +159,8 @@ pub struct TransactionStats {
     pub history_length: u64,
     /// Versions kept in the version tree for long snapshots.
     pub versions: u64,
-    /// Bytes of old versions: undo logs of committed transactions, the shelf and the version tree.
+    /// Bytes of old versions: undo logs of committed transactions, the shelf and the version tree,
+    /// each with the large values that nothing else refers to.
     pub version_bytes: u64,
     /// Explicit locks of rows, ranges and tables, held and waited for.
     pub locks: u64,
