@@ -261,6 +261,12 @@ fn is_of_marked_entry(warning: &str) -> bool {
     warning.starts_with("$ENGINE: Clustered index record not found for index ") && warning.contains("(info_bits=32, ")
 }
 
+/// Whether a snapshot is too old for a table: among the warnings, or in the error itself.
+fn mentions_insufficient(answer: &Answer) -> bool {
+    mentions(answer, INSUFFICIENT)
+        || matches!(&answer.outcome, Outcome::Refused(159, text) if text.contains(INSUFFICIENT))
+}
+
 /// Whether the words stand in a warning.
 fn mentions(answer: &Answer, words: &str) -> bool {
     answer.warnings.iter().any(|warning| warning.contains(words))
@@ -319,7 +325,7 @@ pub fn of_level(statement: &Statement, ours: &Answer, innodb: &mut Side) -> Opti
 
 /// Whether only one engine refuses a snapshot that is older than a change of columns.
 pub fn of_age(sql: &str, ours: &Answer, theirs: &Answer, altered: &Altered) -> Option<&'static str> {
-    let refuses_there = ours.is_success() && theirs.code() == 1412 && mentions(theirs, INSUFFICIENT);
+    let refuses_there = ours.is_success() && matches!(theirs.code(), 1412 | 159) && mentions_insufficient(theirs);
     if refuses_there && altered.at_once(sql) {
         return Some(
             "a table that was altered at once, without a new index, is the same to older snapshots; InnoDB refuses it",
