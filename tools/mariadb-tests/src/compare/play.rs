@@ -343,14 +343,14 @@ impl Play<'_, '_, '_> {
         {
             return self.part(reason);
         }
-        if class == Class::Rows && meant.sql.contains("SKIP LOCKED") && self.free().len() < self.sessions {
-            return self.part("InnoDB skips a row that another session waits for, also for the one that has its lock");
-        }
-        if class == Class::Rows
-            && meant.sql.contains("SKIP LOCKED")
-            && lock_waits::leaves_others_out(&meant.sql, &self.meanings, &mut self.sides)
-        {
-            return self.part("other plans lock other rows");
+        if class == Class::Rows && meant.sql.contains("SKIP LOCKED") {
+            if self.free().len() < self.sessions {
+                return self
+                    .part("InnoDB skips a row that another session waits for, also for the one that has its lock");
+            }
+            if lock_waits::leaves_others_out(&meant.sql, &self.meanings, &mut self.sides) {
+                return self.part("other plans lock other rows");
+            }
         }
         let skips = self.skips(session);
         if let Some(reason) = by_plan::known(&meant.sql, &class, codes, &mut self.sides)

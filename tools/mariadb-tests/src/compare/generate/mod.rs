@@ -64,7 +64,7 @@ const SETTINGS: [&str; 8] = [
 ];
 
 /// Which sessions a scenario has.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub enum Sessions {
     /// One to three, and the isolation level of each, as the seed draws them.
     Drawn,
