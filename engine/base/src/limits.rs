@@ -14,6 +14,8 @@ pub const EXTENT_PAGES: u32 = 64;
 pub const CACHE_SIZE_MIN: u64 = 5 << 20;
 /// Smallest log capacity, in bytes.
 pub const LOG_CAPACITY_MIN: u64 = 4 << 20;
+/// What the log may take where nothing is set, in bytes.
+pub const LOG_CAPACITY_DEFAULT: u64 = 96 << 20;
 
 /// Longest value, in bytes (4 GiB - 1).
 pub const VALUE_LEN_MAX: u64 = u32::MAX as u64;

@@ -7,15 +7,13 @@ use std::sync::{Arc, Mutex};
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 use holdfast::{BackupOptions, Builder, Database, TableInfo};
-use holdfast_base::limits::LOG_CAPACITY_MIN;
+use holdfast_base::limits::{LOG_CAPACITY_DEFAULT, LOG_CAPACITY_MIN};
+use holdfast_wal::{CHECKPOINT_FILE, is_log_file};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::output::{self, OutputArgs, say};
-
-/// The most that a command takes for the log: the default.
-const LOG_CAPACITY_MOST: u64 = 96 << 20;
 
 /// A database.
 #[derive(Debug, Args)]
@@ -78,9 +76,10 @@ pub(crate) fn ensure_new(dir: &Path, target: &Path, what: &str) -> Result<()> {
 /// it has: the disk may be full, and what the program gives it is not known.
 pub(crate) fn to_change(dir: &Path) -> Builder {
     let entries = dir.read_dir().into_iter().flatten().filter_map(std::result::Result::ok);
-    let of_log = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("wal."));
+    let is_segment = |name: &str| is_log_file(name) && name != CHECKPOINT_FILE;
+    let of_log = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_segment));
     let bytes: u64 = of_log.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum();
-    Database::builder().log_capacity_bytes(bytes.clamp(LOG_CAPACITY_MIN, LOG_CAPACITY_MOST))
+    Database::builder().log_capacity_bytes(bytes.clamp(LOG_CAPACITY_MIN, LOG_CAPACITY_DEFAULT))
 }
 
 /// A progress bar that counts `unit`. indicatif hides it where standard error is no terminal.

@@ -79,7 +79,7 @@ impl Default for Builder {
             cache_size_bytes: 128 << 20,
             cache_size_max_bytes: None,
             populate_cache: false,
-            log_capacity_bytes: 96 << 20,
+            log_capacity_bytes: limits::LOG_CAPACITY_DEFAULT,
             log_buffer_bytes: 8 << 20,
             page_size: None,
             flush_method: FlushMethod::ODirect,
