@@ -389,8 +389,9 @@ fn settle(instance: &Instance, table: &TableHandle, wait: &Wait<'_>, may_stay: &
     let indexes = index_ids(table);
     let rolled_back = instance.txns.roll_back_losers_of(&indexes);
     instance.txns.wait_for_rollbacks(&indexes, wait)?;
-    if instance.txns.loser_has_changed(&indexes)? {
-        let error = rolled_back.err().unwrap_or(Error::LockTimeout);
+    // The background thread may have had one in hand, and met the error.
+    for stopped_by in instance.txns.what_stops_losers_of(&indexes)? {
+        let error = stopped_by.or_else(|| rolled_back.as_ref().err().cloned()).unwrap_or(Error::LockTimeout);
         if !may_stay(&error) {
             return Err(error);
         }

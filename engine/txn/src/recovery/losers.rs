@@ -38,6 +38,8 @@ pub(crate) struct Loser {
     pub xid: Option<Vec<u8>>,
     /// What a rollback that has failed has left to the next one.
     pub left: Left,
+    /// What the last rollback has met; `None` if there was none yet.
+    pub stopped_by: Option<Error>,
 }
 
 /// What is to be undone of a loser.
@@ -181,26 +183,28 @@ impl Losers {
     /// These were in hand, and could not be rolled back.
     pub fn failed(&self, failed: Vec<(Loser, Error)>) {
         let mut lists = self.lists.lock();
-        for (loser, error) in failed {
+        for (mut loser, error) in failed {
             lists.put_down(loser.log.txn());
             let is_blocked = blocks(&error) && !holdfast_base::planted!("losers-stop-purge");
+            loser.stopped_by = Some(error);
             let list = if is_blocked { &mut lists.blocked } else { &mut lists.waiting };
             list.push(loser);
         }
         self.put_down.notify_all();
     }
 
-    /// Whether one that waits to be rolled back is as `matches` says.
+    /// What the rollbacks have met of those that wait to be rolled back and are as `matches` says.
     ///
     /// # Errors
     /// Those of `matches`.
-    pub fn any_waiting(&self, mut matches: impl FnMut(&Loser) -> Result<bool>) -> Result<bool> {
+    pub fn stopped_by(&self, mut matches: impl FnMut(&Loser) -> Result<bool>) -> Result<Vec<Option<Error>>> {
+        let mut found = Vec::new();
         for loser in &self.lists.lock().waiting {
             if matches(loser)? {
-                return Ok(true);
+                found.push(loser.stopped_by.clone());
             }
         }
-        Ok(false)
+        Ok(found)
     }
 
     /// Has threads in [`Losers::wait_for_hands`] ask their observers whether they give up.

@@ -296,17 +296,18 @@ impl TxnSystem {
         if left != Left::All {
             self.locks.give_up_locks(&owner, None);
         }
-        self.losers.add(Loser { owner, log, xid, left });
+        self.losers.add(Loser { owner, log, xid, left, stopped_by: Some(error.clone()) });
         self.purger.background.wake();
     }
 
-    /// Whether a loser that waits to be rolled back has changed an entry of one of `indexes`. What
-    /// a blocked one has changed is undone, or damaged. Costs a read of the undo logs.
+    /// What the last rollback has met of each loser that waits to be rolled back and has changed an
+    /// entry of one of `indexes`; `None` of one that no thread has tried to roll back. What a
+    /// blocked one has changed is undone, or damaged. Costs a read of the undo logs.
     ///
     /// # Errors
     /// Those of reading undo logs, other than damage.
-    pub fn loser_has_changed(&self, indexes: &[IndexId]) -> Result<bool> {
-        self.losers.any_waiting(|loser| self.has_changed(&loser.log, |index| indexes.contains(&index)))
+    pub fn what_stops_losers_of(&self, indexes: &[IndexId]) -> Result<Vec<Option<Error>>> {
+        self.losers.stopped_by(|loser| self.has_changed(&loser.log, |index| indexes.contains(&index)))
     }
 
     /// An index was dropped: what it stood in the way of may come to its end.
