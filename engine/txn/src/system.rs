@@ -69,6 +69,8 @@ pub(crate) struct Committed {
     pub lsn: Lsn,
     /// Logs of the thread's group that have not been gathered.
     pub waiting: usize,
+    /// Pages of its log, and of the large values that this keeps.
+    pub pages: u64,
 }
 
 /// The transaction system. One per database, shared by all its transactions.
@@ -316,6 +318,7 @@ impl TxnSystem {
             Err(e) => return Err((log, e)),
         };
         log.set_committed();
+        let pages = log.held_pages();
         let (no, waiting) = self.purger.history.arrive(log, || {
             let no = self.clock.take_no();
             self.map.set_committed(id, no);
@@ -323,7 +326,7 @@ impl TxnSystem {
         });
         debug_assert!(recorded <= no, "invariant: a commit record has no greater number than the commit");
         self.clock.publish(no);
-        Ok(Committed { no, lsn, waiting })
+        Ok(Committed { no, lsn, waiting, pages })
     }
 
     /// Records the end of a rollback. The rows carry the id no more.

@@ -138,3 +138,17 @@ fn a_transaction_that_has_changed_nothing_gives_way() {
     writer.commit(FlushAtCommit::Lazy).unwrap();
     db.verify_clean();
 }
+
+/// Help began at eight logs of a group of threads, or 64 in all, whatever they held.
+#[test]
+fn one_large_value_is_reason_enough_to_help() {
+    let db = filled(1_000, false);
+    let value = vec![3; LIMIT as usize / 4];
+    let mut most = 0;
+    for n in 0..40 {
+        let key = key(n % 4);
+        db.commit(|txn| assert!(txn.update(&db.rows, &key, &value, None).unwrap()));
+        most = most.max(db.sys.stats().old_version_bytes);
+    }
+    assert!(most <= LIMIT + 2 * value.len() as u64, "{most} bytes of old versions");
+}

@@ -285,7 +285,9 @@ impl Purger {
             if dead_chain.is_some() || (emptied && (copied || committed.log.pages() > 1)) {
                 committed.log.cut(&self.undo, acc)?;
             }
-            if let (Some(index), Some(chain)) = (&index, dead_chain) {
+            if let (Some(index), Some(chain)) = (&index, dead_chain)
+                && !holdfast_base::planted!("dead-values-stay")
+            {
                 index.unless_damaged(values::release(index.tree().space(), index.id(), chain, acc))?;
             }
             self.metrics.inc(Counter::PurgedUndoRecords);
@@ -367,15 +369,22 @@ impl Purger {
     }
 
     /// Called by a committer, holding nothing: tells the purge thread, and once some logs of the
-    /// thread's group wait, retires those that it can, and helps purge. Most commits load two
-    /// values that seldom change.
+    /// thread's group wait, retires those that it can, and helps purge. Its own log is reason
+    /// enough if so few as are [`WORTH_WAKING`] of its kind are all that the limit allows. Most
+    /// commits load two values that seldom change.
     pub(crate) fn tidy_history(&self, committed: Committed) {
         self.background.committed(committed.no, || self.history.len());
         let some_wait = committed.waiting >= QUIET_BATCH;
         if some_wait {
             self.give_back_quiet_logs();
         }
-        if some_wait || self.history.queued() > WORTH_WAKING.min(self.config.purge_help_above) {
+        let is_large =
+            committed.pages * self.undo.page_size() as u64 > self.config.max_old_versions / WORTH_WAKING as u64;
+        if is_large {
+            // It may be what comes first.
+            self.history.gather(&self.clock);
+        }
+        if some_wait || is_large || self.history.queued() > WORTH_WAKING.min(self.config.purge_help_above) {
             self.help_purge();
         }
     }

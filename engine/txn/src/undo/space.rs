@@ -300,6 +300,9 @@ impl UndoSpace {
     /// Those of the log and of reading pages; what was not given back stays free.
     pub fn remove_idle_logs(&self, acc: &Access<'_>) -> Result<bool> {
         let Some(_removal) = self.removal.try_lock() else { return Ok(true) };
+        if holdfast_base::planted!("idle-undo-stays") {
+            return Ok(false);
+        }
         let needed: usize = self.in_use.all().map(InUse::needed).sum();
         let free: usize = self.free.all().map(|free| free.lock().len()).sum();
         let n = free.saturating_sub(needed + KEPT_LOGS).div_ceil(2).min(REMOVED_AT_ONCE);
