@@ -8,6 +8,7 @@ use anyhow::{Context, anyhow, bail, ensure};
 use holdfast::metrics::Counter;
 use holdfast::raw::RawDatabase;
 use holdfast::{Database, ReplacementPolicy, VerifyOptions};
+use holdfast_base::time::Instant;
 use holdfast_base::{blocking, sim, thread};
 use holdfast_testkit::{CrashDisk, FaultDisk};
 
@@ -20,8 +21,8 @@ use super::session::Session;
 use super::settings::settings;
 use super::struck::Struck;
 use super::values::table;
-use super::{damage, definer, faults, judge, keeper, loads, opens, operator, places, restart};
-use super::{shared_files, survivors, tall, temporary, warm_up, xa};
+use super::{bounds, damage, definer, faults, judge, keeper, loads, opens, operator, places, restart};
+use super::{shared_files, survivors, tall, temporary, waits, warm_up, xa};
 
 /// What is left of a life, and must be there when the next one begins.
 #[derive(Default)]
@@ -271,7 +272,13 @@ fn survive(
             tall::thin_out(raw.database(), plan.page_size, dice).context("rows come and go")?;
         }
         tall::check_compaction(raw.database())?;
+        bounds::check_rest(raw.database(), kept.waiting.len())?;
+        if plan.version_limit <= bounds::SMALL_LIMIT && dice.percent(10) {
+            bounds::check_limit(&raw, plan, dice, coverage, kept.waiting.len()).context("large values are replaced")?;
+        }
+        let waits = if dice.percent(10) { Some(waits::Waits::begin(&raw, coverage)?) } else { None };
         raw.close().context("close after the life")?;
+        waits.map_or(Ok(()), |waits| waits.check(Instant::now()))?;
     } else if dice.percent(50) {
         raw.database().checkpoint().context("a checkpoint after the life")?;
     }

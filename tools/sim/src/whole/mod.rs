@@ -12,12 +12,15 @@
 //! - after each life: dependency cycles that an isolation level forbids ([`judge`]), every
 //!   acknowledged commit is there, no transaction is there in part ([`survivors`]), `verify()` is
 //!   clean;
+//! - after a restart, at rest: old versions keep to their limit, no page is lost, nothing is kept
+//!   that no transaction needs ([`bounds`]), and a close leaves no thread waiting ([`waits`]);
 //! - always: no run in which no thread can go on, no panic.
 //!
 //! A run takes a process of its own, so that it begins with the same statics and addresses;
 //! [`runner`] starts them.
 
 mod backups;
+mod bounds;
 mod copies;
 mod counters;
 mod current;
@@ -55,6 +58,7 @@ mod survivors;
 mod tall;
 mod temporary;
 mod values;
+mod waits;
 mod warm_up;
 mod xa;
 

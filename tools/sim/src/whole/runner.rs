@@ -118,13 +118,15 @@ fn stay_on_core(job: usize) {
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 49] = [
+const PLANTS: [(&str, u64); 53] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
+    ("close-ends-no-waits", 300),
     ("commit-not-awaited", 300),
     ("commits-published-out-of-order", 4_000),
     ("conflict-not-noticed", 300),
+    ("dead-values-stay", 300),
     ("double-write-not-synced", 1_000),
     ("ended-writes-wake-no-checkpointer", 1_000),
     ("ends-see-two-moments", 1_000),
@@ -135,8 +137,10 @@ const PLANTS: [(&str, u64); 49] = [
     ("gate-not-waited-for", 300),
     ("held-view-closed", 300),
     ("id-before-its-page", 1_000),
+    ("idle-undo-stays", 300),
     ("index-misses-a-change", 300),
     ("index-range-not-locked", 300),
+    ("large-values-not-counted", 300),
     ("locking-read-of-an-old-version", 300),
     ("losers-stop-purge", 2_000),
     ("new-pages-count-as-lost", 1_000),

@@ -1,0 +1,153 @@
+//! Bounds on what is kept: old versions stay within their limit, and at rest nothing is kept that
+//! no transaction needs.
+//!
+//! What the engine counts is not believed alone: the pages that its files use are compared with
+//! what is live.
+
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use holdfast::raw::RawDatabase;
+use holdfast::{Database, Error, ReadTransaction, TableDefinition};
+use holdfast_base::{sim, thread};
+
+use super::history::Coverage;
+use super::plan::{Dice, Plan};
+
+type Values = TableDefinition<u64, &'static [u8]>;
+
+/// Begins with what [`super::temporary::drop_left`] drops.
+const NAME: &str = "z bounds";
+
+/// A limit that a run gets to.
+pub(super) const SMALL_LIMIT: u64 = 4 << 20;
+
+/// The undo space at rest: its directory, the first pages that stay for the next transactions, the
+/// header and the bitmap, and the root of the version tree.
+const UNDO_AT_REST: u64 = 80;
+
+/// Pages of logs that wait before a committer helps purge, and those of trees and bitmaps.
+const SOME_PAGES: u64 = 256;
+
+/// Waits until nothing is to be purged, and checks what is kept then. `prepared`: transactions that
+/// wait; no other is open.
+///
+/// # Errors
+/// What is kept although nothing needs it.
+pub(super) fn check_rest(db: &Database, prepared: usize) -> anyhow::Result<()> {
+    let is_at_rest = || {
+        let now = db.stats().transactions;
+        now.history_length == 0 && now.version_bytes == 0 && now.versions == 0 && now.recovering == 0
+    };
+    until(db, "purge comes to its end", is_at_rest)?;
+    let now = db.stats().transactions;
+    ensure!(now.read_views == 0, "at rest {} snapshots are held", now.read_views);
+    ensure!(now.active <= prepared as u64, "at rest {} transactions are open, {prepared} prepared", now.active);
+    if prepared == 0 {
+        ensure!(now.locks == 0, "at rest {} locks are held", now.locks);
+        until(db, "the undo space has what it keeps", || used_pages(db, "undo.hf") <= UNDO_AT_REST)?;
+    }
+    Ok(())
+}
+
+/// Replaces large values over and over, beside a snapshot or not, and checks that old versions stay
+/// within their limit, that no page is lost, and that nothing is kept in the end. No other
+/// transaction is open.
+///
+/// # Errors
+/// What exceeds its bound.
+pub(super) fn check_limit(
+    raw: &RawDatabase,
+    plan: &Plan,
+    dice: &mut Dice,
+    coverage: &Coverage,
+    prepared: usize,
+) -> anyhow::Result<()> {
+    let db = raw.database();
+    coverage.count("bounds: large values are replaced");
+    // What a crash has lost is not what is looked for.
+    db.compact().context("a compaction before")?;
+    let definition = Values::named(NAME);
+    db.create_table(&definition)?;
+    let (rows, bytes) = (1 + dice.below(4), dice.one_of(&[20_000, 80_000, 300_000]));
+    let mut values = Replaced { db, plan, definition, rows, bytes };
+    values.replace(0, rows)?;
+    let view = if dice.percent(50) { Some(db.begin_read()?) } else { None };
+    if view.is_some() {
+        coverage.count("bounds: beside a snapshot");
+    }
+    let rounds = 3 * plan.version_limit / (rows * bytes as u64);
+    for n in 0..rounds * rows {
+        values.replace(n % rows, 1)?;
+        values.check()?;
+        sim::progress();
+    }
+    if let Some(view) = view {
+        values.check_given_up(&view)?;
+    }
+    check_rest(db, prepared)?;
+    let compacted = db.compact().context("a compaction")?;
+    ensure!(compacted.pages_reclaimed == 0, "{} pages are lost without a crash", compacted.pages_reclaimed);
+    db.drop_table(NAME)?;
+    Ok(())
+}
+
+/// A table of large values.
+struct Replaced<'a> {
+    db: &'a Database,
+    plan: &'a Plan,
+    definition: Values,
+    rows: u64,
+    bytes: usize,
+}
+
+impl Replaced<'_> {
+    /// Gives `count` rows from `first` on another value.
+    fn replace(&mut self, first: u64, count: u64) -> holdfast::Result<()> {
+        let value = vec![first as u8; self.bytes];
+        self.db.transact(|txn| {
+            let table = txn.open_table(&self.definition)?;
+            (first..first + count).try_for_each(|row| table.upsert(row, value.as_slice()).map(drop))
+        })
+    }
+
+    /// Compares what is used with what is live and the limit.
+    fn check(&self) -> anyhow::Result<()> {
+        let page = self.plan.page_size as u64;
+        let value = (self.bytes as u64).next_multiple_of(page) + page;
+        let file = self.db.list_tables().into_iter().find(|table| table.name == NAME).context("the table")?.file;
+        let used = (used_pages(self.db, &file) + used_pages(self.db, "undo.hf")) * page;
+        // A committer may have purged less than it has added, for it does so in slices.
+        let most = (self.rows + 4) * value + 2 * self.plan.version_limit + SOME_PAGES * page;
+        let counted = self.db.stats().transactions.version_bytes;
+        ensure!(used <= most, "{used} bytes are used by {} values of {}; {counted} are old", self.rows, self.bytes);
+        Ok(())
+    }
+
+    /// Checks that `view`, for which more was kept than the limit allows, has been given up.
+    fn check_given_up(&self, view: &ReadTransaction) -> anyhow::Result<()> {
+        match view.open_table(&self.definition).and_then(|table| table.get(0)) {
+            Ok(Some(value)) => ensure!(value.len() == self.bytes, "a value of {} bytes", value.len()),
+            Err(Error::SnapshotTooOld) => {}
+            other => anyhow::bail!("a snapshot shows {other:?}"),
+        }
+        Ok(())
+    }
+}
+
+fn used_pages(db: &Database, file: &str) -> u64 {
+    db.stats().spaces.iter().find(|space| space.file == file).map_or(0, |space| space.used_pages)
+}
+
+/// Waits until `holds` does.
+fn until(db: &Database, what: &str, holds: impl Fn() -> bool) -> anyhow::Result<()> {
+    for _ in 0..600 {
+        if holds() {
+            return Ok(());
+        }
+        sim::progress();
+        thread::sleep(Duration::from_millis(500));
+    }
+    let stats = db.stats();
+    anyhow::bail!("in five minutes it has not come to this: {what}; {:?}, {:?}", stats.transactions, stats.spaces)
+}
