@@ -9,7 +9,7 @@ use common::*;
 use holdfast_base::{Error, IndexId, PageNo, SpaceId, page};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_pool::AccessKind;
-use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp};
+use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp, SplitMix64};
 use holdfast_tree::{HEADS, SpaceFile, Tree};
 use holdfast_wal::SpaceClass;
 
@@ -40,6 +40,33 @@ fn deleted_rows_give_their_pages_back() {
         assert!(used(&bed).0 <= pages + pages / 8, "the file grows although there is room");
     }
     bed.verify_clean(&[&tree]);
+}
+
+/// A leaf that had no neighbour under its parent got one when the parent was merged, and stayed.
+#[test]
+fn so_do_those_of_a_high_tree() {
+    let key = |n: usize| {
+        let len = if (n / 30).is_multiple_of(3) { 1000 } else { 5 };
+        [&(n / 8).to_be_bytes()[6..], &vec![7; len], &[n as u8]].concat()
+    };
+    for seed in 0..20 {
+        let bed = Bed::new(Setup::default());
+        let tree = bed.new_tree();
+        let acc = bed.access();
+        let mut rng = SplitMix64::new(seed);
+        let mut numbers: Vec<usize> = (0..1000).collect();
+        numbers.sort_by_cached_key(|_| rng.next_u64());
+        for n in numbers {
+            put(&tree, &key(n), &[3; 10], &acc).unwrap();
+        }
+        for n in 0..1000 {
+            remove(&tree, &key(n), &acc).unwrap();
+        }
+        let info = bed.space.info(&acc).unwrap();
+        let left = info.pages - info.free_pages;
+        assert!(left <= 4, "seed {seed}: {left} pages in use for nothing");
+        bed.verify_clean(&[&tree]);
+    }
 }
 
 #[test]

@@ -41,20 +41,25 @@ struct Pair {
 
 impl Tree {
     /// Merges the leaf that `key` belongs to with a neighbour, if that leaf is nearly empty, and
-    /// then each node above that has become nearly empty.
+    /// then each node above that has become nearly empty. Behind a merge of inner nodes the nodes
+    /// below have neighbours that they did not have, and come first.
     pub(super) fn merge_at(&self, key: &[u8], acc: &Access<'_>, class: SpaceClass) -> Result<()> {
-        let mut level = 0;
+        let (mut level, mut above) = (0, 0);
         loop {
             let ticket = self.store().reserve(2 * self.page_size(), class)?;
             let frames = self.store().pool().reserve_frames(STRUCTURE_FRAMES, acc)?;
             match self.merge_step(key, level, acc, ticket, &frames)? {
-                Some(next) => level = next,
+                Some(merged) => {
+                    above = above.max(merged + 1);
+                    level = merged.checked_sub(1).unwrap_or(above);
+                }
+                None if level < above => level = above,
                 None => return Ok(()),
             }
         }
     }
 
-    /// One mini-transaction. Returns the level to look at next, if any.
+    /// One mini-transaction. Returns the level that it has merged, if any.
     fn merge_step(
         &self,
         key: &[u8],
@@ -78,7 +83,7 @@ impl Tree {
             match self.merge_level(&mut mtr, &path, level)? {
                 Step::Merged => {
                     mtr.commit()?;
-                    return Ok(Some(level + 1));
+                    return Ok(Some(level));
                 }
                 Step::Nothing => return Ok(None),
                 Step::Alone => {
