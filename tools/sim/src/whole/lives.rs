@@ -273,7 +273,7 @@ fn survive(
         }
         tall::check_compaction(raw.database())?;
         bounds::check_rest(raw.database(), kept.waiting.len())?;
-        if plan.version_limit <= bounds::SMALL_LIMIT && dice.percent(10) {
+        if bounds::can_check_limit(plan) && dice.percent(40) {
             bounds::check_limit(&raw, plan, dice, coverage, kept.waiting.len()).context("large values are replaced")?;
         }
         let waits = if dice.percent(10) { Some(waits::Waits::begin(&raw, coverage)?) } else { None };
