@@ -34,6 +34,5 @@ pub(crate) struct Secured {
     pub(crate) slots: Option<Slots>,
     pub(crate) write: u64,
     pub(crate) next: usize,
-    pub(crate) failed: Vec<PageId>,
     pub(crate) cause: Counter,
 }

@@ -326,18 +326,16 @@ impl DoubleWriter {
         state.more_areas = (images.len() as u32).div_ceil(AREA);
     }
 
-    /// The batch of `pages` is written home, but for the pages `failed`. `slots`: of those that
-    /// went through this file.
-    pub(crate) fn finish(&self, slots: Option<Slots>, pages: impl Iterator<Item = PageId>, failed: &[PageId]) {
+    /// The pages are written home: an image that was [kept](DoubleWriter::keep) for one of them is
+    /// not the only good copy any more. To be called while they are still marked as being written:
+    /// the next write of one of them, on another thread, may fail, and keep its image, before this
+    /// batch ends.
+    pub(crate) fn written(&self, pages: impl Iterator<Item = PageId>) {
         let mut state = self.state.lock();
         if !state.stuck.is_empty() {
-            for written in pages.filter(|id| !failed.contains(id)) {
-                state.stuck.remove(&written);
+            for id in pages {
+                state.stuck.remove(&id);
             }
-        }
-        drop(state);
-        if let Some(slots) = slots {
-            self.let_go(&slots);
         }
     }
 

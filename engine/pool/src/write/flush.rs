@@ -74,7 +74,7 @@ impl Core {
         let oldest = batch.staged.iter().map(|s| s.rec_lsn).min().unwrap_or(Lsn::MAX);
         let write = self.unsynced.begin(oldest);
         match self.try_secure(&mut batch, write) {
-            Ok(slots) => Ok(Secured { batch, slots, write, next: 0, failed: Vec::new(), cause }),
+            Ok(slots) => Ok(Secured { batch, slots, write, next: 0, cause }),
             Err(e) => {
                 self.metrics.add(Counter::FlushFailures, batch.staged.len() as u64);
                 for staged in &batch.staged {
@@ -149,11 +149,11 @@ impl Core {
             match result {
                 Ok(()) => {
                     written += group.len();
+                    self.doublewrite.written(group.iter().map(|s| s.id));
                     group.iter().for_each(|staged| self.end_home(&secured.batch, staged));
                 }
                 Err(e) => {
                     self.metrics.add(Counter::FlushFailures, group.len() as u64);
-                    secured.failed.extend(group.iter().map(|s| s.id));
                     failure = Some(e);
                     for staged in group {
                         if let Some(slots) = &secured.slots {
@@ -179,12 +179,14 @@ impl Core {
             written += n;
             failure = error.or(failure);
         }
-        let Secured { batch, slots, write, failed, .. } = secured;
+        let Secured { batch, slots, write, .. } = secured;
         let met = self.unsynced.done(write, batch.staged.iter().map(|s| &s.space));
         if met && !holdfast_base::planted!("ended-writes-wake-no-checkpointer") {
             self.signals.wake_checkpointer();
         }
-        self.doublewrite.finish(slots, batch.staged.iter().map(|s| s.id), &failed);
+        if let Some(slots) = slots {
+            self.doublewrite.let_go(&slots);
+        }
         self.image_memory.give(batch.images);
         (written, failure)
     }
@@ -303,5 +305,87 @@ impl Core {
                 waiter.sleep();
             }
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use holdfast_base::{PageId, SpaceId};
+    use holdfast_io::{Create, Disk, FileKind, OpenOptions};
+    use holdfast_metrics::Metrics;
+    use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp, HookedDisk};
+    use holdfast_wal::{Wal, WalConfig};
+
+    use super::*;
+    use crate::{AccessKind, Pool, PoolConfig, restore_torn_pages};
+
+    const PAGE: usize = 4096;
+
+    fn open(pool: &Pool, disk: &dyn Disk, id: SpaceId) -> Arc<Space> {
+        let options = OpenOptions::new(FileKind::Data).create(Create::New);
+        pool.open_space(id, disk.open(&id.file_name(), options).unwrap()).unwrap()
+    }
+
+    /// Makes the page if it is `new`, and changes it.
+    fn change(pool: &Pool, space: &Space, no: u32, new: bool) {
+        let acc = pool.access(AccessKind::Point);
+        let page =
+            if new { pool.fix_new(space, PageNo(no), &acc) } else { pool.fix_exclusive(space, PageNo(no), &acc) };
+        let mut page = page.unwrap();
+        let slot = pool.wal().enter();
+        let (start, end) = pool.wal().append(b"changed").unwrap();
+        page.bytes_mut()[OFF_TYPE] = PageType::Tree as u8;
+        page.bytes_mut()[PAGE - 1] += 1;
+        page.mark_dirty(start, end);
+        drop(slot);
+    }
+
+    /// The end of a batch took the page for written, and gave the only good copy of it away. The
+    /// page had been changed since, and the next write of it had failed.
+    #[test]
+    fn a_good_copy_is_kept_though_an_older_batch_with_its_page_ends_later() {
+        let hooked = HookedDisk::default();
+        let faults = FaultDisk::new(Arc::new(hooked.clone()));
+        let disk: Arc<dyn Disk> = Arc::new(faults.clone());
+        let metrics = Metrics::new();
+        let wal_config = WalConfig { capacity_bytes: 4 << 20, page_size: PAGE as u32, ..WalConfig::default() };
+        let wal = Wal::create(disk.clone(), [7; 16], wal_config, metrics.clone()).unwrap();
+        let mut config = PoolConfig::new(disk.clone(), PAGE, 64 * PAGE as u64);
+        (config.background, config.doublewrite_bytes) = (false, 0);
+        let pool = Pool::new(config, wal.clone(), metrics.clone()).unwrap();
+        let (space, other) = (open(&pool, &*disk, SpaceId(16)), open(&pool, &*disk, SpaceId(17)));
+        change(&pool, &space, 0, true);
+        change(&pool, &other, 0, true);
+        pool.flush_all().unwrap();
+        change(&pool, &space, 0, false);
+        change(&pool, &other, 0, false);
+        let (again, its, once) = (pool.clone(), space.clone(), AtomicBool::new(false));
+        hooked.on_write(move |name| {
+            // The batch has written the page of the first space, and goes on with the other.
+            if name == "t17.hf" && !once.swap(true, Ordering::Relaxed) {
+                change(&again, &its, 0, false);
+                faults.schedule(Fault::nth(FaultOp::Write, 1).kind(FaultKind::Torn).on("t16.hf"));
+                assert!(again.flush_page(&its, PageNo(0)).is_err());
+            }
+        });
+        let acc = pool.access(AccessKind::Point);
+        let frames = [&space, &other].map(|space| space.translation.frame(PageNo(0)).unwrap());
+        let (written, error) = acc.core.write_all(&frames, true, BATCH, Counter::FlushedCheckpoint);
+        assert!(written == 2 && error.is_none(), "{error:?}");
+        hooked.on_write(|_| ());
+        // The double-write file turns over several times.
+        let before = metrics.get(Counter::DblwrPagesWritten);
+        for no in 0..900 {
+            change(&pool, &other, no % 300, true);
+            pool.flush_space(&other).unwrap();
+        }
+        assert!(metrics.get(Counter::DblwrPagesWritten) - before > 600);
+        let log = wal.checkpoint_lsn()..wal.end_lsn();
+        let own = |id| Ok((id == space.id()).then(|| space.file().clone()));
+        let report = restore_torn_pages(&*disk, PAGE, log, &mut { own }).unwrap();
+        assert_eq!(report.restored, [PageId::new(space.id(), PageNo(0))]);
     }
 }

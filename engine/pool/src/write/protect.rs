@@ -9,7 +9,7 @@ use crate::write::doublewrite::{Page, Slots};
 
 impl Core {
     /// Sees to it that each of these pages has a durable image that recovery can start from, until
-    /// [`DoubleWriter::finish`](crate::write::doublewrite::DoubleWriter::finish). `images`: sealed,
+    /// [`DoubleWriter::let_go`](crate::write::doublewrite::DoubleWriter::let_go). `images`: sealed,
     /// those of the pages in their order. `write`: the batch in
     /// [`Unsynced`](crate::checkpoint::unsynced::Unsynced), which holds the checkpoint.
     ///
