@@ -17,6 +17,8 @@ pub(crate) struct Staged {
     pub(crate) rec_lsn: Lsn,
     /// Position of the copy in the images.
     pub(crate) image: usize,
+    /// It has an image in the double-write file to rely on.
+    pub(crate) has_image: bool,
 }
 
 /// Copies of pages on their way to disk.

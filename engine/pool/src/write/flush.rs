@@ -49,7 +49,7 @@ impl Core {
                 let bytes = unsafe { self.frames.page(frame) };
                 batch.images.push(bytes);
                 batch.lsn = batch.lsn.max(page::lsn(bytes));
-                batch.staged.push(Staged { frame, id, space, rec_lsn, image });
+                batch.staged.push(Staged { frame, id, space, rec_lsn, image, has_image: false });
             }
             header.latch.release_shared();
         }
@@ -96,8 +96,10 @@ impl Core {
         for image in batch.images.bytes_mut().chunks_exact_mut(self.frames.page_size()) {
             page::seal(image);
         }
-        let doubled =
-            batch.staged.iter().filter(|s| self.doublewrite.is_needed(self.config.doublewrite, &*s.space.file));
+        for staged in &mut batch.staged {
+            staged.has_image = self.doublewrite.is_needed(self.config.doublewrite, &*staged.space.file);
+        }
+        let doubled = batch.staged.iter().filter(|s| s.has_image);
         let mut pages: Vec<Page> = doubled.map(|s| Page { id: s.id, image: s.image, rec_lsn: s.rec_lsn }).collect();
         if pages.is_empty() {
             return Ok(None);
@@ -128,6 +130,23 @@ impl Core {
         self.supply.event();
     }
 
+    /// Checks that pages of one file which have no image still need none: the file may have taken
+    /// its promise of atomic writes back since the batch was secured, as it does when it has refused
+    /// a write of this batch. Written now, a page could be torn for good. The next batch with it has
+    /// an image written.
+    ///
+    /// # Errors
+    /// If they do.
+    fn check_promise(&self, group: &[Staged]) -> Result<(), Error> {
+        let Some(bare) = group.iter().find(|s| !s.has_image) else { return Ok(()) };
+        let file = &*bare.space.file;
+        if !self.doublewrite.is_needed(self.config.doublewrite, file) {
+            return Ok(());
+        }
+        let source = std::io::Error::new(std::io::ErrorKind::Unsupported, "its device has ended atomic writes");
+        Err(Error::io("write", file.name(), source))
+    }
+
     /// Writes up to `n` pages of the batch home. How many were written, and what went wrong.
     fn write_home(&self, secured: &mut Secured, n: usize) -> (usize, Option<Error>) {
         let end = (secured.next + n).min(secured.batch.staged.len());
@@ -141,7 +160,7 @@ impl Core {
                 .map(|s| WriteAt { offset: self.home(s.id.no), buf: self.image(&secured.batch, s) })
                 .collect();
             let start = holdfast_base::time::Instant::now();
-            let result = first.space.file.write_batch(&writes);
+            let result = self.check_promise(group).and_then(|()| first.space.file.write_batch(&writes));
             let took = start.elapsed();
             self.metrics.record_wait(WaitClass::WriteIo, took);
             self.metrics.record(Timing::PageWrite, took);
