@@ -422,8 +422,8 @@ impl Pool {
         self.core.held.add(space, lsn, why);
     }
 
-    /// Keeps images in the double-write file, until their spaces are closed or
-    /// [released](Pool::release): those that an open
+    /// Keeps images in the double-write file, until their pages have been written, or their spaces
+    /// are closed or [released](Pool::release): those that an open
     /// [could not use](crate::RestoreReport::kept). To be called before the first write.
     pub fn keep_images(&self, images: &[(PageId, u32)]) {
         self.core.doublewrite.keep_found(images);

@@ -205,6 +205,20 @@ fn an_image_that_cannot_be_read_matters_if_there_is_something_to_redo() {
     assert!(unreadable().is_ok());
 }
 
+/// On the disk it may be torn, though the system gives it back as it was written, and the slot of
+/// its image was used again before it had been written once more.
+#[test]
+fn the_image_of_a_sound_page_that_its_file_does_not_take_again_is_kept() {
+    let (bed, faults) = checkpointed();
+    bed.update(3, 77).unwrap();
+    bed.pool.flush_all().unwrap();
+    faults.schedule(Fault::nth(FaultOp::Write, 1).on("t16.hf"));
+    let file = bed.space.file().clone();
+    let report = restore_torn_pages(&*bed.disk, PAGE, log(&bed), &mut |_| Ok(Some(file.clone()))).unwrap();
+    assert!(report.failed.is_empty() && report.restored.is_empty());
+    assert_eq!(report.kept.iter().map(|(id, _)| id.no.0).collect::<Vec<_>>(), [3]);
+}
+
 #[test]
 fn without_it_pages_are_written_once() {
     let adjust = |mut c: holdfast_pool::PoolConfig| {

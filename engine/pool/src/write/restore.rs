@@ -16,7 +16,7 @@
 //! the system's cache only, since the process that wrote it has ended, or its sync has failed, and
 //! on the disk torn. Its image is what repairs it there, and the slot may be used again as soon as
 //! the database is open. If the file takes no writes, redo makes the page dirty from what is there,
-//! and the page holds the checkpoint until it has been written.
+//! and the page holds the checkpoint until it has been written; its image is kept until then.
 //!
 //! A page is written after its log. So an image that is newer than the end of the log proves that
 //! the log had more: it is damage, not a write that was cut off.
@@ -83,7 +83,8 @@ pub struct RestoreReport {
     /// Spaces whose files could not be opened, or did not take an image beyond the checkpoint, and
     /// why. Their pages may be torn.
     pub failed: Vec<(SpaceId, Error)>,
-    /// Their images beyond the checkpoint, with their slots: the next open needs them.
+    /// Their images beyond the checkpoint, with their slots: the next open needs them. So it does
+    /// those of sound pages that their files did not take again, until these have been written.
     pub kept: Vec<(PageId, u32)>,
 }
 
@@ -158,8 +159,14 @@ impl Pages<'_> {
             let at = u64::from(id.no.0) * self.home.len() as u64;
             let state = read_home(target, at, id, &mut self.home);
             if state == Home::Sound {
-                // A file that takes no writes keeps no other table shut.
-                written |= lsn > checkpoint && target.write_at(at, &self.home).is_ok();
+                if lsn > checkpoint {
+                    match target.write_at(at, &self.home) {
+                        Ok(()) => written = true,
+                        // A file that takes no writes keeps no other table shut. On the disk the
+                        // page may be torn, until it has been written after redo.
+                        Err(_) => report.kept.push((id, (offset / self.home.len() as u64) as u32)),
+                    }
+                }
                 continue;
             }
             if lsn <= checkpoint && state == Home::Unreadable {
