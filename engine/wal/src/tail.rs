@@ -34,7 +34,8 @@ impl Wal {
     /// [`Error::InvalidArgument`] if the segment of `from` has been given up, or `from` lies beyond
     /// the end.
     pub fn tail(self: &Arc<Self>, from: Lsn) -> Result<LogTail> {
-        let hold = self.segments().hold(from.0).filter(|_| from <= self.next_lsn());
+        let is_there = from <= self.next_lsn();
+        let hold = if is_there { self.segments().hold(from.0) } else { None };
         let hold = hold.ok_or_else(|| Error::invalid(format!("the log from {from} on is not there")))?;
         Ok(LogTail {
             wal: self.clone(),

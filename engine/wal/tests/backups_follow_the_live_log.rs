@@ -7,8 +7,12 @@ use std::thread;
 
 use common::*;
 use holdfast_base::Lsn;
-use holdfast_io::{Disk, MemoryDisk};
+use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_wal::LogCopy;
+
+fn len_of(disk: &MemoryDisk, name: &str) -> u64 {
+    disk.open(name, OpenOptions::new(FileKind::Log)).unwrap().len().unwrap()
+}
 
 #[test]
 fn the_tail_returns_what_is_written_and_no_more() {
@@ -46,6 +50,22 @@ fn the_tail_keeps_its_segments_while_the_checkpoint_moves_on() {
     wal.set_checkpoint(wal.next_lsn(), b"").unwrap();
     assert!(disk.list().unwrap().len() < held);
     assert!(wal.tail(Lsn(FIRST)).is_err(), "that is gone now");
+}
+
+/// It kept them until the log was closed, and the files grew without bound.
+#[test]
+fn a_tail_that_is_refused_keeps_no_segments() {
+    let disk = Arc::new(MemoryDisk::new());
+    let wal = create(&disk);
+    assert!(wal.tail(wal.next_lsn().advance(32)).is_err());
+    for i in 0..1000 {
+        append_synced(&wal, &payload(i, 9000));
+        if i % 50 == 49 {
+            wal.set_checkpoint(wal.next_lsn(), b"").unwrap();
+        }
+    }
+    let bytes: u64 = disk.list().unwrap().iter().map(|name| len_of(&disk, name)).sum();
+    assert!(bytes <= wal.capacity() + 8192, "{bytes} bytes of segments, and the checkpoint file");
 }
 
 #[test]
