@@ -153,6 +153,29 @@ fn a_table_that_cannot_be_written_keeps_no_other_from_being_written() {
     (0..128).for_each(|no| assert_eq!(bed.read(no).unwrap(), 9));
 }
 
+/// The device of one table is gone, with nothing under way there. The next checkpoint synced the
+/// file, although it had taken no write, and the failure of that stopped the whole database.
+#[test]
+fn a_file_that_took_no_write_is_not_synced() {
+    let (bed, faults) = bed(64);
+    bed.create_many(4);
+    let checkpoint = bed.pool.checkpoint().unwrap();
+    let other = open_space(&bed.pool, &bed.disk, SpaceId(17));
+    bed.update(3, 9).unwrap();
+    create(&bed.pool, &other, 0, 1).unwrap();
+    for op in [FaultOp::Write, FaultOp::Sync] {
+        faults.schedule(Fault::nth(op, 1).on(TABLE).sticky());
+    }
+    assert!(bed.pool.flush_all().is_err());
+    assert_eq!(bed.pool.checkpoint().unwrap(), checkpoint, "the page holds it");
+    bed.wal.check_poisoned().unwrap();
+    bed.pool.flush_space(&other).unwrap();
+    faults.clear();
+    bed.pool.flush_all().unwrap();
+    assert_eq!(bed.pool.checkpoint().unwrap(), bed.wal.next_lsn());
+    assert_eq!((bed.read(3).unwrap(), common::read(&bed.pool, &other, 0).unwrap()), (9, 1));
+}
+
 /// The error of the sync was taken for one of the batch, and the next batch went on.
 #[test]
 fn a_failed_sync_of_a_new_double_write_file_poisons() {

@@ -90,8 +90,8 @@ impl Unsynced {
         claimed
     }
 
-    /// The write is done; its pages are in these spaces. Returns whether a checkpoint has met a
-    /// write.
+    /// The write is done; the pages that it has written are in these spaces. Returns whether a
+    /// checkpoint has met a write.
     #[must_use = "the checkpointer may wait for a call"]
     pub(crate) fn done<'s>(&self, id: u64, spaces: impl Iterator<Item = &'s Arc<Space>>) -> bool {
         let mut state = self.state.lock();

@@ -19,6 +19,8 @@ pub(crate) struct Staged {
     pub(crate) image: usize,
     /// It has an image in the double-write file to rely on.
     pub(crate) has_image: bool,
+    /// It is written home.
+    pub(crate) is_written: bool,
 }
 
 /// Copies of pages on their way to disk.

@@ -49,7 +49,8 @@ impl Core {
                 let bytes = unsafe { self.frames.page(frame) };
                 batch.images.push(bytes);
                 batch.lsn = batch.lsn.max(page::lsn(bytes));
-                batch.staged.push(Staged { frame, id, space, rec_lsn, image, has_image: false });
+                let (has_image, is_written) = (false, false);
+                batch.staged.push(Staged { frame, id, space, rec_lsn, image, has_image, is_written });
             }
             header.latch.release_shared();
         }
@@ -165,6 +166,7 @@ impl Core {
             self.metrics.record_wait(WaitClass::WriteIo, took);
             self.metrics.record(Timing::PageWrite, took);
             first.space.note_write(result.is_err());
+            let (from, pages, is_written) = (secured.next, group.len(), result.is_ok());
             match result {
                 Ok(()) => {
                     written += group.len();
@@ -183,7 +185,8 @@ impl Core {
                     }
                 }
             }
-            secured.next += group.len();
+            secured.batch.staged[from..from + pages].iter_mut().for_each(|staged| staged.is_written = is_written);
+            secured.next += pages;
         }
         self.metrics.add(Counter::PagesWritten, written as u64);
         self.metrics.add(secured.cause, written as u64);
@@ -199,7 +202,9 @@ impl Core {
             failure = error.or(failure);
         }
         let Secured { batch, slots, write, .. } = secured;
-        let met = self.unsynced.done(write, batch.staged.iter().map(|s| &s.space));
+        // A page whose write has failed is dirty as it was: a file that took none needs no sync, which
+        // might fail, too, and stop all tables.
+        let met = self.unsynced.done(write, batch.staged.iter().filter(|s| s.is_written).map(|s| &s.space));
         if met && !holdfast_base::planted!("ended-writes-wake-no-checkpointer") {
             self.signals.wake_checkpointer();
         }
