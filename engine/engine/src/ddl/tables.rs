@@ -388,9 +388,8 @@ fn shut_writers_out(
 fn settle(instance: &Instance, table: &TableHandle, wait: &Wait<'_>, may_stay: &dyn Fn(&Error) -> bool) -> Result<()> {
     let indexes = index_ids(table);
     let rolled_back = instance.txns.roll_back_losers_of(&indexes);
-    instance.txns.wait_for_rollbacks(&indexes, wait)?;
-    // The background thread may have had one in hand, and met the error.
-    for stopped_by in instance.txns.what_stops_losers_of(&indexes)? {
+    // The background thread may have one in hand, and meet the error.
+    for stopped_by in instance.txns.what_stops_losers_of(&indexes, wait)? {
         let error = stopped_by.or_else(|| rolled_back.as_ref().err().cloned()).unwrap_or(Error::LockTimeout);
         if !may_stay(&error) {
             return Err(error);

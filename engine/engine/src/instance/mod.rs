@@ -138,7 +138,7 @@ impl Instance {
         let catalog = [self.catalog.index.id()];
         // What is blocked keeps no session waiting.
         let _ = self.txns.roll_back_losers_of(&catalog);
-        self.txns.what_stops_losers_of(&catalog).is_ok_and(|losers| losers.is_empty())
+        self.txns.what_stops_losers_of(&catalog, &self.wait(Duration::ZERO)).is_ok_and(|losers| losers.is_empty())
     }
 
     /// Refuses a database that is closed or has stopped, or that the parent process opened.

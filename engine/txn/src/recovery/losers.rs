@@ -22,7 +22,7 @@
 
 use std::sync::Arc;
 
-use holdfast_base::blocking::{Condvar, Mutex};
+use holdfast_base::blocking::{Condvar, Mutex, MutexGuard};
 use holdfast_base::{Error, IndexId, Result, TxnId};
 
 use crate::undo::UndoLog;
@@ -193,20 +193,6 @@ impl Losers {
         self.put_down.notify_all();
     }
 
-    /// What the rollbacks have met of those that wait to be rolled back and are as `matches` says.
-    ///
-    /// # Errors
-    /// Those of `matches`.
-    pub fn stopped_by(&self, mut matches: impl FnMut(&Loser) -> Result<bool>) -> Result<Vec<Option<Error>>> {
-        let mut found = Vec::new();
-        for loser in &self.lists.lock().waiting {
-            if matches(loser)? {
-                found.push(loser.stopped_by.clone());
-            }
-        }
-        Ok(found)
-    }
-
     /// Has threads in [`Losers::wait_for_hands`] ask their observers whether they give up.
     pub fn wake_waits(&self) {
         // A thread that has asked already sleeps by the time that it releases the mutex.
@@ -219,7 +205,34 @@ impl Losers {
     /// # Errors
     /// Those of [`Wait::at`].
     pub fn wait_for_hands(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<()> {
+        self.out_of_hands(indexes, wait).map(drop)
+    }
+
+    fn out_of_hands(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<MutexGuard<'_, Lists>> {
         let any = |lists: &Lists| lists.in_hand.iter().any(|one| one.may_have_changed(indexes));
-        wait.at(&self.put_down, &mut self.lists.lock(), any)
+        let mut lists = self.lists.lock();
+        wait.at(&self.put_down, &mut lists, any)?;
+        Ok(lists)
+    }
+
+    /// Waits as [`Losers::wait_for_hands`] does. Returns what the rollbacks have met of those that
+    /// wait to be rolled back and are as `matches` says: one that a thread takes in hand meanwhile
+    /// is waited for, or is among them.
+    ///
+    /// # Errors
+    /// Those of [`Wait::at`] and of `matches`.
+    pub fn stopped_by(
+        &self,
+        indexes: &[IndexId],
+        wait: &Wait<'_>,
+        mut matches: impl FnMut(&Loser) -> Result<bool>,
+    ) -> Result<Vec<Option<Error>>> {
+        let mut found = Vec::new();
+        for loser in &self.out_of_hands(indexes, wait)?.waiting {
+            if matches(loser)? {
+                found.push(loser.stopped_by.clone());
+            }
+        }
+        Ok(found)
     }
 }

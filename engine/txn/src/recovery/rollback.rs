@@ -300,14 +300,15 @@ impl TxnSystem {
         self.purger.background.wake();
     }
 
-    /// What the last rollback has met of each loser that waits to be rolled back and has changed an
-    /// entry of one of `indexes`; `None` of one that no thread has tried to roll back. What a
-    /// blocked one has changed is undone, or damaged. Costs a read of the undo logs.
+    /// Waits as [`TxnSystem::wait_for_rollbacks`] does. Returns what the last rollback has met of
+    /// each loser that waits to be rolled back and has changed an entry of one of `indexes`; `None`
+    /// of one that no thread has tried to roll back. What a blocked one has changed is undone, or
+    /// damaged. Costs a read of the undo logs.
     ///
     /// # Errors
-    /// Those of reading undo logs, other than damage.
-    pub fn what_stops_losers_of(&self, indexes: &[IndexId]) -> Result<Vec<Option<Error>>> {
-        self.losers.stopped_by(|loser| self.has_changed(&loser.log, |index| indexes.contains(&index)))
+    /// Those of [`Wait::at`]; those of reading undo logs, other than damage.
+    pub fn what_stops_losers_of(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<Vec<Option<Error>>> {
+        self.losers.stopped_by(indexes, wait, |loser| self.has_changed(&loser.log, |index| indexes.contains(&index)))
     }
 
     /// An index was dropped: what it stood in the way of may come to its end.
