@@ -51,6 +51,9 @@ impl IndexLoad {
 
     /// Takes an entry; see [`RawLoad::push`](super::RawLoad::push).
     pub(super) fn push(&mut self, instance: &Instance, key: &[u8], prefix: usize, value: NewValue<'_>) -> Result<()> {
+        if prefix > key.len() {
+            return Err(Error::invalid("the prefix is longer than the key"));
+        }
         let order = self.last.as_deref().map_or(Ordering::Greater, |last| key.cmp(last));
         if order == Ordering::Equal {
             self.sorter.note_duplicate(Some((key.to_vec(), value.bytes().to_vec())));

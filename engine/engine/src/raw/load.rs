@@ -139,7 +139,7 @@ impl RawLoad {
     /// # Errors
     /// [`Error::DuplicateKey`]: now, or later, when the entry is compared with others;
     /// [`RawLoad::duplicate`] says which it was. [`Error::InvalidArgument`] if there is no such
-    /// index; those of writing pages.
+    /// index, or the prefix is longer than the key; those of writing pages.
     pub fn push<'v>(&mut self, index: u32, key: &[u8], prefix: usize, value: impl Into<NewValue<'v>>) -> Result<()> {
         let value = value.into();
         let no = index as usize;
@@ -444,6 +444,18 @@ mod tests {
             let duplicate = load.duplicate().unwrap();
             assert_eq!((duplicate.index, duplicate.key[1]), (1, 40));
         }
+    }
+
+    /// Two keys that were shorter than what has to be unique counted as the same.
+    #[test]
+    fn a_prefix_that_is_longer_than_its_key_is_refused() {
+        let database = database();
+        let mut load = RawLoad::new(&table(&database)).unwrap();
+        for key in [&b"a"[..], b"b"] {
+            let pushed = load.push(1, key, 2, &b""[..]);
+            assert!(matches!(pushed, Err(Error::InvalidArgument(_))), "{pushed:?}");
+        }
+        load.finish().unwrap();
     }
 
     #[test]
