@@ -139,3 +139,15 @@ fn numbers_at_their_end_are_not_given_out() {
         assert_eq!(count(&db, &ROWS).unwrap(), 1_000);
     }
 }
+
+/// To count on from it ended the program where overflow is checked.
+#[test]
+fn the_last_version_of_a_definition_is_followed_by_the_first() {
+    let (disk, _) = closed();
+    change_record(&disk, b"trows", |record| record[9..17].fill(0xff));
+    let db = common::open_on(&disk);
+    db.rename_table("rows", "renamed").unwrap();
+    assert_eq!(count(&db, &TableDefinition::new("renamed")).unwrap(), 1_000);
+    db.close().unwrap();
+    assert_eq!(count(&common::open_on(&disk), &TableDefinition::new("renamed")).unwrap(), 1_000);
+}

@@ -178,7 +178,7 @@ impl Change {
                 return Err(Error::invalid(format!("the table would have two indexes called `{}`", index.name)));
             }
         }
-        let version = old.record.version + 1;
+        let version = old.record.version.wrapping_add(1);
         let record = TableRecord { indexes, options, version, ..old.record.clone() };
         let added: Vec<_> = alteration.added.iter().map(|new| Arc::clone(&new.index)).collect();
         let store = old.store.with_indexes(&instance.txns, &record, &added)?;

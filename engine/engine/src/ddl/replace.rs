@@ -66,7 +66,7 @@ impl Replacement {
         let now = instance.schema().get(name).cloned().filter(|now| Arc::ptr_eq(&now.store, &self.old.store));
         let now = now.ok_or_else(|| Error::TableNotFound(name.clone()))?;
         let options = self.options.as_ref().unwrap_or(&now.record.options).clone();
-        let record = TableRecord { version: now.record.version + 1, options, ..self.new.record.clone() };
+        let record = TableRecord { version: now.record.version.wrapping_add(1), options, ..self.new.record.clone() };
         Ok(Arc::new(TableHandle::new(name.clone(), record, Arc::clone(&self.new.store))))
     }
 }

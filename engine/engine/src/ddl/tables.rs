@@ -559,7 +559,7 @@ pub(crate) fn rename_table(instance: &Instance, from: &str, to: &str, options: &
     keep_for_prepared(instance, table)?;
     let (own, others): (Vec<_>, Vec<_>) = options.iter().copied().partition(|(name, _)| *name == to);
     let mut record = table.record.clone();
-    record.version += 1;
+    record.version = record.version.wrapping_add(1);
     if let Some((_, options)) = own.first() {
         record.options = options.to_vec();
     }
