@@ -23,7 +23,7 @@ Examples:
 Nothing in the database is changed. Exit code 3 if there is damage, found by the check, or because the database cannot be opened, or
 if something could not be saved; 1 if the system refuses files to this user: then it is not known whether these are damaged.
 A database that cannot be opened, and a table whose file has a damaged header, is salvaged from the tables' files alone: the log,
-holdfast.meta and the catalog may be lost.")]
+holdfast.meta and the catalog may be lost. A file that the catalog gives to no table is saved as plain bytes, under its own name.")]
 pub(crate) struct CheckArgs {
     /// Directory of the database
     #[arg(value_name = "DIR")]
@@ -93,25 +93,29 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
 
 /// Saves each table of `db`, which is in `dir`.
 fn salvage(db: &Database, dir: &Path, target: &Path, shown: &mut Shown<'_>) -> Result<()> {
-    let page_size = RawDatabase::new(db.clone()).page_size();
-    let rescued = create(target, Database::builder().page_size(page_size))?;
+    let raw = RawDatabase::new(db.clone());
+    let rescued = create(target, Database::builder().page_size(raw.page_size()))?;
     for table in db.list_tables() {
         let saved = match db.salvage_table(&table.name, &rescued) {
             // The file cannot be used as a table's.
             Err(error) if is_loss(&error) => {
                 let saved = rescued.salvage_file(dir, &table.file);
-                let is_of_table = |error: &Error| is_loss(error) || matches!(error, Error::TableMismatch { .. });
                 saved.map_err(|second| if is_of_table(&second) { error } else { second })
             }
             saved => saved.map(|report| (table.name.clone(), report)),
         };
-        match saved {
-            Ok((name, report)) => shown.saved(&name, &report)?,
-            Err(error) if is_loss(&error) => shown.nothing_saved(&table.name, &error.into())?,
-            Err(error) => return Err(error).with_context(|| format!("rescue {}", table.name)),
-        }
+        shown.outcome(&table.name, saved)?;
+    }
+    // The record of a table may be damaged: then nothing but the file has its rows.
+    for file in raw.files_of_no_table() {
+        shown.outcome(file, rescued.salvage_file(dir, file))?;
     }
     close(rescued, target)
+}
+
+/// True if the error of a salvage is one of its table, and the others can be saved.
+fn is_of_table(error: &Error) -> bool {
+    is_loss(error) || matches!(error, Error::TableMismatch { .. })
 }
 
 /// True if files are damaged, of another version, or not returned by the system.
@@ -253,6 +257,18 @@ impl Shown<'_> {
             )?;
         }
         Ok(())
+    }
+
+    /// Reports what was saved of a table, or why nothing was.
+    ///
+    /// # Errors
+    /// That of the salvage, if the others cannot be saved either.
+    fn outcome(&mut self, table: &str, saved: holdfast::Result<(String, SalvageReport)>) -> Result<()> {
+        match saved {
+            Ok((name, report)) => self.saved(&name, &report),
+            Err(error) if is_of_table(&error) => self.nothing_saved(table, &error.into()),
+            Err(error) => Err(error).with_context(|| format!("rescue {table}")),
+        }
     }
 
     fn nothing_saved(&mut self, table: &str, error: &anyhow::Error) -> Result<()> {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use holdfast::{Database, TableDefinition};
+use holdfast_base::{IndexId, page};
+use holdfast_tree::node::NodeRef;
 
 const NAMES: [&str; 3] = ["first", "second", "third"];
 const COUNT: u64 = 500;
@@ -103,4 +105,36 @@ fn the_header_of_a_table_is_damaged() {
     assert_eq!(found, NAMES.map(|name| (name, Some(COUNT))), "{shown:#}");
     let rescued = Database::open(&target).unwrap();
     assert!(NAMES.iter().all(|name| rows(&rescued, name) as u64 == COUNT));
+}
+
+/// The catalog's record of a table is none. Its rows are in a file that no table has then, and
+/// nothing of them was saved.
+#[test]
+fn the_record_of_a_table_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = database(dir.path(), "second");
+    let system = data.join("system.hf");
+    let mut bytes = fs::read(&system).unwrap();
+    // The leaf of the catalog, which is index 1.
+    let leaf = bytes.chunks_exact_mut(4096).find(|page| page[12] == 3 && page[13] == 0 && page[24] == 1).unwrap();
+    let node = NodeRef::new(&*leaf, IndexId(1)).unwrap();
+    let slot = (0..node.count().unwrap()).find(|&slot| node.key(slot).unwrap() == b"tsecond").unwrap();
+    // The format of the record comes behind the version header.
+    let at = node.payload(slot).unwrap().as_ptr() as usize - leaf.as_ptr() as usize + 17;
+    leaf[at] = 9;
+    page::seal(leaf);
+    fs::write(&system, bytes).unwrap();
+    fs::remove_file(data.join("doublewrite")).unwrap();
+
+    let target = dir.path().join("rescued.hf");
+    let out = salvage(&data, &target, &[]);
+    let shown = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert_eq!(out.status.code(), Some(3), "{shown}{}", String::from_utf8_lossy(&out.stderr));
+    assert!(shown.contains("second: nothing was rescued"), "{shown}");
+    let rescued = Database::open(&target).unwrap();
+    assert!(["first", "third"].iter().all(|name| rows(&rescued, name) as u64 == COUNT));
+    let plain = TableDefinition::untyped(file.file_name().unwrap().to_str().unwrap());
+    let txn = rescued.begin_read().unwrap();
+    let saved = txn.open_table(&plain).unwrap().iter().unwrap().map(Result::unwrap).count();
+    assert_eq!(saved as u64, COUNT, "{shown}");
 }

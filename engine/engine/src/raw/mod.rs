@@ -258,6 +258,14 @@ impl RawDatabase {
         salvage_files::page_size_on(&*salvage_files::directory(dir)?)
     }
 
+    /// The files that are named like those of tables and were none's when the database was opened,
+    /// but for those that are known to be left of a creation or a drop: the catalog's record of a
+    /// table may be damaged. [`Database::salvage_file`] saves their rows.
+    #[must_use]
+    pub fn files_of_no_table(&self) -> &[String] {
+        &self.instance().strangers
+    }
+
     /// Bytes of the longest key.
     #[must_use]
     pub fn key_limit(&self) -> u64 {
