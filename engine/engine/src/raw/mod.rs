@@ -122,9 +122,7 @@ impl RawDatabase {
     pub fn drop_table(&self, name: &str, wait: Duration) -> Result<()> {
         let id = self.instance().schema().get(name).map(|table| table.record.space.0);
         crate::ddl::tables::drop_table(self.instance(), name, wait)?;
-        if let Some(id) = id {
-            self.marks.lock().remove(&id);
-        }
+        self.forget_marks(id);
         Ok(())
     }
 
@@ -137,10 +135,16 @@ impl RawDatabase {
     pub fn truncate_table(&self, name: &str, wait: Duration) -> Result<()> {
         let id = self.instance().schema().get(name).map(|table| table.record.space.0);
         crate::ddl::replace::truncate_table(self.instance(), name, wait)?;
-        if let Some(id) = id {
-            self.marks.lock().remove(&id);
-        }
+        self.forget_marks(id);
         Ok(())
+    }
+
+    /// The numbers of the table in this space are not needed any more. They may be the last holder of
+    /// a dropped table, whose file goes with them: not while the mutex keeps all tables from being
+    /// opened.
+    fn forget_marks(&self, space: Option<u32>) {
+        let forgotten = space.and_then(|space| self.marks.lock().remove(&space));
+        drop(forgotten);
     }
 
     /// True if no prepared transaction without a session has changed a table: a copy that replaces
