@@ -30,13 +30,13 @@ pub(crate) fn text(instance: &Instance) -> String {
     let stats = stats::collect(instance);
     let now = Previous::new(instance.publish_metrics());
     let names = Names::of(instance);
-    let mut previous = instance.status_since.lock();
+    // Released before the sessions are asked for, which calls code of the layer above.
+    let previous = std::mem::replace(&mut *instance.status_since.lock(), now.clone());
     let (delta, seconds) = now.since(&previous);
     let mut out = String::new();
     let page = Page { instance, names, stats: &stats, total: now.snapshot(), delta: &delta, seconds };
     // Writing to a string cannot fail.
     let _ = page.write(&mut out);
-    *previous = now;
     out
 }
 
@@ -183,5 +183,33 @@ impl Page<'_> {
         writeln!(out, "Number of rows inserted {inserted}, updated {updated}, deleted {deleted}, read {read}")?;
         let [inserted, updated, deleted, read] = kinds.map(|counter| self.rate(counter));
         writeln!(out, "{inserted:.2} inserts/s, {updated:.2} updates/s, {deleted:.2} deletes/s, {read:.2} reads/s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::Database;
+    use crate::raw::RawDatabase;
+
+    /// What finds the sessions was promised that, and was called under the lock of the rates.
+    #[test]
+    fn no_lock_is_held_while_sessions_are_asked_for() {
+        let db = RawDatabase::new(Database::in_memory().unwrap());
+        let instance = Arc::clone(&db.database().instance);
+        let is_free = Arc::new(AtomicBool::new(false));
+        let (found, asked) = (Arc::clone(&is_free), Arc::downgrade(&instance));
+        db.set_sessions(move |_| {
+            let is_free = asked.upgrade().is_some_and(|instance| instance.status_since.try_lock().is_some());
+            found.store(is_free, Ordering::SeqCst);
+            None
+        });
+        let txn = db.database().begin_write().unwrap();
+        text(&instance);
+        drop(txn);
+        assert!(is_free.load(Ordering::SeqCst));
     }
 }
