@@ -5,7 +5,8 @@
 //! aside is read through the pool like any other, with what the log had for it. A row whose large
 //! value cannot be read is counted and left out. Of every row the version is taken that was
 //! committed when the salvage began; the newest one, if older versions cannot be read. Of entries
-//! that are copied the same.
+//! that are copied the same. A change may be undone, by its session or in the background, between
+//! the copy of its page and the look for the version before it: then both are done again.
 //!
 //! **Entries.** The table in the target never has an index that lacks entries. If it is known how
 //! entries are made - the program has created the table, or opened it for writing, in the target or
@@ -77,7 +78,8 @@ enum Entries {
 const BATCH: usize = 1 << 20;
 /// Rows or entries written by one transaction.
 const BATCH_ROWS: usize = 1_000;
-/// Looks at an index that others are changing before it is taken for damaged.
+/// Looks at what others are changing: at an index before it is taken for damaged, at a page before
+/// the newest versions of its rows are taken.
 const LOOKS: usize = 3;
 
 pub(crate) fn salvage_table(
@@ -210,26 +212,33 @@ fn read_page(
     report: &mut SalvageReport,
 ) -> Result<()> {
     let Source { instance, table, space, indexes } = *source;
-    let index = &indexes[0];
     let access = instance.pool().access(AccessKind::Maintenance);
     // A page that was given back may still hold rows of before. If that cannot be told, what it
     // holds is better than nothing.
     if !space.is_marked(no, &access).unwrap_or(true) {
         return Ok(());
     }
-    let page = match instance.pool().fix_shared(space.space(), no, &access) {
-        Ok(page) => page.to_vec(),
-        Err(error) if is_loss(&error) => {
-            report.lost_pages += 1;
-            return Ok(());
+    for look in 1..=LOOKS {
+        let page = match instance.pool().fix_shared(space.space(), no, &access) {
+            Ok(page) => page.to_vec(),
+            Err(error) if is_loss(&error) => {
+                report.lost_pages += 1;
+                return Ok(());
+            }
+            Err(error) => return Err(error),
+        };
+        let leaf = LeafPage { space, clustered: table.record.clustered, bytes: &page };
+        let (versions, all_told) = versions_in(&leaf, view, &indexes[0]);
+        if !all_told && look < LOOKS {
+            continue;
         }
-        Err(error) => return Err(error),
-    };
-    let mut seen = |key: &[u8], newest: &[u8]| seen_version(view, index, key, newest);
-    let leaf = LeafPage { space, clustered: table.record.clustered, bytes: &page };
-    leaf_rows(&leaf, &mut seen, &access, report, &mut |row, report| {
-        if row.deleted { Ok(()) } else { rows.push(row, report) }
-    })
+        let mut versions = versions.into_iter();
+        let mut seen = |_: &[u8], _: &[u8]| versions.next().flatten();
+        return leaf_rows(&leaf, &mut seen, &access, report, &mut |row, report| {
+            if row.deleted { Ok(()) } else { rows.push(row, report) }
+        });
+    }
+    Ok(())
 }
 
 /// A page that may be a leaf of the rows.
@@ -239,17 +248,62 @@ pub(crate) struct LeafPage<'p> {
     pub bytes: &'p [u8],
 }
 
+impl<'p> LeafPage<'p> {
+    /// True if it says that it is a leaf of the rows.
+    fn is_leaf(&self) -> bool {
+        let header = page::PageHeader::decode(self.bytes);
+        header.is_some_and(|h| h.page_type == PageType::Tree && h.level == 0 && h.index == self.clustered)
+    }
+
+    /// The node, if it is sound.
+    fn node(&self) -> Option<NodeRef<'p, [u8]>> {
+        NodeRef::new(self.bytes, self.clustered).filter(|node| node.check().is_ok())
+    }
+}
+
 /// Says which version of an entry is taken, by its key and newest version, if any.
 type Seen<'a> = dyn FnMut(&[u8], &[u8]) -> Option<Vec<u8>> + 'a;
 
-/// The version of an entry that `view` sees, the newest one if that cannot be told; none if it sees
-/// none.
-fn seen_version(view: &mut Txn, index: &TableIndex, key: &[u8], newest: &[u8]) -> Option<Vec<u8>> {
-    let mut payload = newest.to_vec();
-    match view.seen_version(index, key, &mut payload) {
-        Some(there) => there.then_some(payload),
-        None => Some(newest.to_vec()),
+/// The versions of the entries of a leaf that `view` sees, in the order of [`leaf_rows`]; the
+/// newest one where that cannot be told. Whether it could be told of all: if not, they may have
+/// changed since the page was read, and the newest one may have been undone.
+fn versions_in(leaf: &LeafPage<'_>, view: &mut Txn, index: &TableIndex) -> (Vec<Option<Vec<u8>>>, bool) {
+    let (mut versions, mut all_told) = (Vec::new(), true);
+    let Some(node) = leaf.node().filter(|_| leaf.is_leaf()) else { return (versions, all_told) };
+    for slot in 0..node.count().unwrap_or(0) {
+        let (Some(key), Some(newest)) = (node.key(slot), node.payload(slot)) else { continue };
+        let mut payload = newest.to_vec();
+        let is_there = view.seen_version(index, &key, &mut payload);
+        all_told &= is_there.is_some();
+        versions.push(match is_there {
+            Some(is_there) => is_there.then_some(payload),
+            None => Some(newest.to_vec()),
+        });
     }
+    (versions, all_told)
+}
+
+/// The version of an entry that `view` sees, the newest one if that cannot be told; none if it sees
+/// none. The tree of `index` is intact.
+fn seen_version(
+    view: &mut Txn,
+    index: &TableIndex,
+    key: &[u8],
+    newest: &[u8],
+    access: &Access<'_>,
+) -> Result<Option<Vec<u8>>> {
+    let mut newest = newest.to_vec();
+    for _ in 0..LOOKS {
+        let mut payload = newest.clone();
+        if let Some(is_there) = view.seen_version(index, key, &mut payload) {
+            return Ok(is_there.then_some(payload));
+        }
+        // It may have been undone since it was read.
+        if !index.tree().get(key, access, &mut newest)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some(newest))
 }
 
 /// Takes a row that was found.
@@ -266,11 +320,10 @@ pub(crate) fn leaf_rows(
     take: &mut Take<'_>,
 ) -> Result<()> {
     let LeafPage { space, clustered, bytes } = *leaf;
-    let header = page::PageHeader::decode(bytes);
-    if !header.is_some_and(|h| h.page_type == PageType::Tree && h.level == 0 && h.index == clustered) {
+    if !leaf.is_leaf() {
         return Ok(());
     }
-    let Some(node) = NodeRef::new(bytes, clustered).filter(|n| n.check().is_ok()) else {
+    let Some(node) = leaf.node() else {
         report.lost_pages += 1;
         return Ok(());
     };
@@ -411,7 +464,7 @@ fn read_entries(
     cursor.seek(after.map_or(Bound::Unbounded, Bound::Excluded), Direction::Forward);
     while let Some((key, payload)) = cursor.next()? {
         looked_at += 1;
-        let payload = seen_version(view, index, key, payload).unwrap_or_default();
+        let payload = seen_version(view, index, key, payload, access)?.unwrap_or_default();
         if let Some((version, body)) = VersionHeader::decode(&payload).filter(|(version, _)| !version.deleted) {
             let mut value = body.to_vec();
             if version.overflow {
@@ -425,4 +478,46 @@ fn read_entries(
         }
     }
     Ok((batch, None))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::{Lifetime, RawDatabase, RawOptions};
+    use crate::{Database, FlushAtCommit, Isolation};
+
+    /// What the change had written was saved as if it had been committed, and a row that such a
+    /// change had removed was not saved.
+    #[test]
+    fn a_change_that_was_undone_since_its_page_was_read_is_noticed() {
+        let db = RawDatabase::new(Database::in_memory().unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        let table = db.open_table("t").unwrap();
+        let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
+        let mut txn = db.begin(&options).unwrap();
+        txn.insert(&table, 0, b"row", b"committed").unwrap();
+        txn.commit(FlushAtCommit::Lazy).unwrap();
+        drop(txn);
+
+        let instance = &db.database().instance;
+        let handle = Arc::clone(instance.schema().get("t").unwrap());
+        let (space, clustered) = (handle.store.space().unwrap(), handle.record.clustered);
+        let index = &handle.store.all_indexes()[0];
+        let access = instance.pool().access(AccessKind::Maintenance);
+        let copy = || instance.pool().fix_shared(space.space(), handle.record.root, &access).unwrap().to_vec();
+        let mut view = db.database().reference().begin(TxnOptions::snapshot());
+        view.take_snapshot();
+        let mut look = |bytes: &[u8]| versions_in(&LeafPage { space, clustered, bytes }, &mut view, index);
+
+        let mut change = db.begin(&options).unwrap();
+        assert!(change.update(&table, 0, b"row", b"never").unwrap());
+        let before = copy();
+        let is_committed = |version: &Option<Vec<u8>>| version.as_ref().is_some_and(|v| v.ends_with(b"committed"));
+        let (versions, all_told) = look(&before);
+        assert!(all_told && versions.iter().all(is_committed), "{versions:?}");
+        change.txn().rollback().unwrap();
+        assert!(!look(&before).1, "the page has another version now");
+        let (versions, all_told) = look(&copy());
+        assert!(all_told && versions.iter().all(is_committed), "{versions:?}");
+    }
 }
