@@ -6,7 +6,8 @@
 //! value cannot be read is counted and left out. Of every row the version is taken that was
 //! committed when the salvage began; the newest one, if older versions cannot be read. Of entries
 //! that are copied the same. A change may be undone, by its session or in the background, between
-//! the copy of its page and the look for the version before it: then both are done again.
+//! the copy of its page and the look for the version before it: then both are done again. So are
+//! all pages if some were allocated or freed meanwhile: rows may have moved to one that was passed.
 //!
 //! **Entries.** The table in the target never has an index that lacks entries. If it is known how
 //! entries are made - the program has created the table, or opened it for writing, in the target or
@@ -79,7 +80,7 @@ const BATCH: usize = 1 << 20;
 /// Rows or entries written by one transaction.
 const BATCH_ROWS: usize = 1_000;
 /// Looks at what others are changing: at an index before it is taken for damaged, at a page before
-/// the newest versions of its rows are taken.
+/// the newest versions of its rows are taken, at all pages while rows move between them.
 const LOOKS: usize = 3;
 
 pub(crate) fn salvage_table(
@@ -112,11 +113,19 @@ pub(crate) fn salvage_table(
     let (copy, entries) = destination(&source, target, &mut report)?;
     let specs: &[Arc<IndexSpec>] = if let Entries::Made(specs) = &entries { specs } else { &[] };
     let mut rows = Rows::new(target, &copy, specs);
-    let pages = space.space().file().len()? / instance.meta.page_size as u64;
-    for no in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
-        read_page(&source, &mut view, PageNo(no), &mut rows, &mut report)?;
+    for _ in 0..LOOKS {
+        let watch = space.watch();
+        report = SalvageReport { lost_indexes: report.lost_indexes, ..SalvageReport::default() };
+        let pages = space.space().file().len()? / instance.meta.page_size as u64;
+        for no in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
+            read_page(&source, &mut view, PageNo(no), &mut rows, &mut report)?;
+        }
+        rows.write(&mut report)?;
+        // A split, a merge or a compaction may have moved rows to a page that was passed.
+        if watch.changed().is_empty() {
+            break;
+        }
     }
-    rows.write(&mut report)?;
     if let Entries::Copied(indexes) = &entries {
         for (no, index) in indexes.iter().enumerate() {
             copy_entries(instance, index, &mut view, target, &copy, no)?;
