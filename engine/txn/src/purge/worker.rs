@@ -85,6 +85,7 @@ fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
         thread::yield_now();
     }
     rolled_back.and(purged).and(given_back)?;
-    // The end of the view that needs what is on the shelf wakes no thread.
-    Ok(more || !system.purger.shelf.is_empty())
+    // The end of the view that needs what is on the shelf, or that holds back a few logs, wakes no
+    // thread.
+    Ok(more || !system.purger.shelf.is_empty() || system.purger.history.len() > 0)
 }
