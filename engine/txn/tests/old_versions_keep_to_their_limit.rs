@@ -139,6 +139,29 @@ fn a_transaction_that_has_changed_nothing_gives_way() {
     db.verify_clean();
 }
 
+/// Every snapshot was cancelled as soon as it was there, for good, while one that does not give way
+/// needed more than the limit: each SELECT failed because of one idle transaction.
+#[test]
+fn a_snapshot_for_which_nothing_is_kept_is_not_given_up_in_place_of_another() {
+    const ROWS: u64 = 20_000;
+    let db = filled(ROWS, false);
+    db.purge();
+    let mut idle = db.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::default() });
+    idle.take_snapshot();
+    assert!(idle.update(&db.rows, &key(ROWS - 1), b"mine", None).unwrap());
+    let next = AtomicU64::new(1);
+    for _ in 0..3_000 {
+        change(&db, &next, ROWS);
+    }
+    while db.sys.purge(1_000).unwrap() > 0 {}
+    assert!(db.sys.stats().old_version_bytes > LIMIT, "they are kept beyond the limit");
+    let mut snapshot = db.snapshot();
+    while db.sys.purge(1_000).unwrap() > 0 {}
+    assert!(!is_given_up(&mut snapshot, &db) && !is_given_up(&mut idle, &db));
+    idle.commit(FlushAtCommit::Lazy).unwrap();
+    db.verify_clean();
+}
+
 /// Help began at eight logs of a group of threads, or 64 in all, whatever they held.
 #[test]
 fn one_large_value_is_reason_enough_to_help() {

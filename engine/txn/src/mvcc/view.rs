@@ -91,6 +91,8 @@ pub struct View {
     active_at_birth: OnceLock<Box<[TxnId]>>,
     cancelled: AtomicBool,
     charges: Mutex<Charges>,
+    /// Something was charged to it, whatever has become of that.
+    is_charged: AtomicBool,
     /// Its shard of the registry.
     shard: usize,
     holders: AtomicUsize,
@@ -140,6 +142,7 @@ impl View {
         if charges.ended {
             return one();
         }
+        self.is_charged.store(true, Ordering::Relaxed);
         match &mut charges.sweep {
             Sweep::All => {}
             Sweep::Keys(keys) if keys.len() < CHARGES_MAX => keys.push(key.into()),
@@ -279,6 +282,7 @@ impl Views {
             active_at_birth: OnceLock::new(),
             cancelled: AtomicBool::new(false),
             charges: Mutex::default(),
+            is_charged: AtomicBool::new(false),
             shard: group,
             holders: AtomicUsize::new(1),
         });
@@ -397,9 +401,13 @@ impl Views {
         short.len() as u64
     }
 
-    /// Gives up the oldest view that gives way. Returns what was kept for it, if there was one.
+    /// Gives up the oldest view that gives way. Returns what was kept for it, if there was one. A
+    /// view to which nothing was charged stays, if an older one does not give way: what is kept for
+    /// it is kept for that one, too.
     pub fn cancel_oldest(&self) -> Option<Sweep> {
-        while let Some(view) = self.oldest_of(|view| view.gives_way.load(Ordering::Relaxed)) {
+        let oldest = self.oldest();
+        let keeps = |view: &View| view.no <= oldest || view.is_charged.load(Ordering::Relaxed);
+        while let Some(view) = self.oldest_of(|view| view.gives_way.load(Ordering::Relaxed) && keeps(view)) {
             // Before other threads find that no view needs what this one needs.
             view.cancelled.store(true, Ordering::Release);
             // Else its holder is closing it, and reads no more.
@@ -514,6 +522,10 @@ mod tests {
         assert!(first.check().is_err() && writer.check().is_ok() && second.check().is_ok());
         assert!(changes.check().is_ok());
         assert_eq!(c.views.close(&changes), Sweep::Nothing);
+        // All that is kept is kept for the writer.
+        assert!(c.views.cancel_oldest().is_none());
+        assert!(second.check().is_ok());
+        assert_eq!(second.charge(b"key"), Sweep::Nothing);
         assert!(c.views.cancel_oldest().is_some());
         assert!(second.check().is_err());
         assert!(c.views.cancel_oldest().is_none());
