@@ -54,6 +54,10 @@ const FIXED: usize = 4 + 2 + 8;
 pub(crate) struct VersionTree {
     tree: Tree,
     hash: [u64; 2],
+    /// Entries by transactions below `since` that are not in `unfinished`, which is sorted, are
+    /// those of an earlier run. They are not counted.
+    since: TxnId,
+    unfinished: Vec<TxnId>,
     count: AtomicI64,
     bytes: AtomicI64,
 }
@@ -161,7 +165,22 @@ impl VersionTree {
     }
 
     fn new(tree: Tree, hash: [u64; 2]) -> VersionTree {
-        VersionTree { tree, hash, count: AtomicI64::new(0), bytes: AtomicI64::new(0) }
+        let (since, unfinished) = (TxnId::NONE, Vec::new());
+        VersionTree { tree, hash, since, unfinished, count: AtomicI64::new(0), bytes: AtomicI64::new(0) }
+    }
+
+    /// Says that what is there is by transactions below `since`, and not by those that are
+    /// `unfinished`.
+    pub fn of_earlier_run(self, since: TxnId, unfinished: &[TxnId]) -> VersionTree {
+        let mut unfinished = unfinished.to_vec();
+        unfinished.sort_unstable();
+        VersionTree { since, unfinished, ..self }
+    }
+
+    /// Whether the entry under `key` was put since open.
+    fn is_counted(&self, key: &[u8]) -> bool {
+        let is_new = |txn: TxnId| txn >= self.since || self.unfinished.binary_search(&txn).is_ok();
+        split_key(key).is_none_or(|(_, overwriter)| is_new(overwriter))
     }
 
     /// Whether there are no versions, those of an earlier run included.
@@ -349,7 +368,9 @@ impl VersionTree {
     /// Removes an entry and the chain that it was spilled to, not the chain of its image.
     fn remove(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<()> {
         self.tree.modify_as(SpaceClass::Rollback, key, acc, &mut |_| Ok(Action::Remove))?;
-        self.account(-1, -size(key, value));
+        if self.is_counted(key) {
+            self.account(-1, -size(key, value));
+        }
         self.free_spilled(value, acc)
     }
 

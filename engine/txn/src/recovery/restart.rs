@@ -79,6 +79,7 @@ impl TxnSystem {
         drop(acc);
         let unfinished = logs.iter().filter(|(l, _)| l.state != LogState::Committed);
         let active: Vec<TxnId> = unfinished.map(|(l, _)| l.txn).collect();
+        let versions = versions.of_earlier_run(TxnId(from.max_txn.0 + 1), &active);
         let system = TxnSystem::assemble(store, config, undo, versions, &from, &active);
         logs.sort_by_key(|(l, _)| l.commit_no);
         for (found, log) in logs {
