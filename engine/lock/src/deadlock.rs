@@ -36,8 +36,9 @@ impl LockManager {
             if !self.is_closed(&cycle, start) {
                 continue;
             }
-            if let Some(polite) = cycle.iter().find(|owner| owner.gives_way()) {
-                polite.end_wait(Outcome::Granted);
+            // Asked and ended at once: by the time of a second step it may wait for a lock, which
+            // is not granted by that.
+            if cycle.iter().any(|owner| owner.give_way()) {
                 continue;
             }
             // The cheapest to roll back; among equals the youngest.

@@ -372,9 +372,15 @@ impl Owner {
         self.wait.lock().outcome == Outcome::Waiting
     }
 
-    /// Whether it only lets others go first.
-    pub(crate) fn gives_way(&self) -> bool {
-        matches!(self.waiting_for(), Some(Target::Turn { .. }))
+    /// Ends the wait if it only lets others go first. Returns whether it did.
+    pub(crate) fn give_way(&self) -> bool {
+        let mut wait = self.wait.lock();
+        let gives_way = wait.outcome == Outcome::Waiting && matches!(wait.on, Some(Target::Turn { .. }));
+        if gives_way {
+            wait.outcome = Outcome::Granted;
+            self.wake.notify_all();
+        }
+        gives_way
     }
 
     /// What it waits for now.

@@ -5,7 +5,7 @@ use holdfast_base::{Error, IndexId};
 use holdfast_metrics::{Counter, Metrics};
 
 use crate::LockMode::{Exclusive, Shared};
-use crate::owner::Outcome;
+use crate::owner::{Outcome, Target};
 use crate::row_locks::Step;
 use crate::{
     Implicit, KeyRange, LockKind, LockManager, LockWait, Owner, Session, WaitInterest, WaitObserver, WantedLock,
@@ -404,6 +404,23 @@ fn who_waits_behind_one_that_it_blocks_itself_closes_a_cycle() {
     assert!(matches!(m.try_row(&a, T, b"k", Exclusive, LONG, None), Ok(Step::WaitTable)));
     let cycle = m.find_cycle(&a).unwrap();
     assert_eq!(cycle.iter().map(|o| o.serial()).collect::<Vec<_>>(), [1, 3]);
+}
+
+/// A search for deadlocks asked a transaction whether it only lets others go first, and ended its
+/// wait in a second step. By then that could be a wait for a row, which counted as granted.
+#[test]
+fn a_wait_for_a_row_gives_no_way() {
+    let m = manager();
+    let (reader, holder) = (Owner::new(1), Owner::new(2));
+    reader.start_wait(Target::Turn { index: T, range: KeyRange::everything() }).unwrap();
+    assert!(reader.give_way() && !reader.give_way());
+    assert_eq!(reader.block(Duration::ZERO), Outcome::Granted);
+    m.lock_row(&holder, T, b"k", Exclusive, LONG, None).unwrap();
+    assert!(matches!(m.try_row(&reader, T, b"k", Exclusive, LONG, None), Ok(Step::WaitRow { .. })));
+    assert!(!reader.give_way() && reader.waits());
+    m.release_all(&holder);
+    assert_eq!(reader.block(Duration::ZERO), Outcome::Granted);
+    assert_eq!(m.row_mode(&reader, T, b"k"), Some(Exclusive));
 }
 
 /// True if a transaction waits, over all the edges there are, for `start`.
