@@ -86,4 +86,23 @@ mod tests {
         assert!(!manager.cover_row(&scanner, t, cover, b"c"));
         assert!(manager.blocked(&other, t, b"b") && !manager.blocked_for(&other, t, b"c", Shared));
     }
+
+    /// A thread that came to a row while the cover was being released entered a lock for it, which
+    /// stayed until the end of the prepared transaction.
+    #[test]
+    fn no_lock_is_entered_for_a_cover_whose_owner_has_released_its_reads() {
+        const T: IndexId = IndexId(1);
+        let manager = LockManager::new(1 << 20, Metrics::new());
+        let [reader, other] = [1, 2].map(Owner::new);
+        manager.lock_row(&reader, T, b"a", Shared, LockWait::NoWait, None).unwrap();
+        manager.release_reads(&reader, |_, _| true);
+        // As if it were there still.
+        manager.begin_cover(&reader, T, Shared, b"a").unwrap();
+        let at_once = LockWait::For(std::time::Duration::ZERO);
+        assert!(!manager.lock_row(&other, T, b"a", Exclusive, at_once, None).unwrap());
+        assert_eq!(manager.row_mode(&reader, T, b"a"), None);
+        manager.release_all(&reader);
+        manager.release_all(&other);
+        assert_eq!((manager.memory(), manager.locks().len()), (0, 0));
+    }
 }

@@ -150,6 +150,9 @@ impl LockManager {
     pub fn release_reads(&self, owner: &Owner, mut is_there: impl FnMut(IndexId, &[u8]) -> bool) {
         let (rows, ranges, covers, tables) = {
             let mut held = owner.held.lock();
+            // A thread that comes to a row under a cover enters no lock for the cover any more,
+            // which would not be among those that are released here.
+            held.reads_are_over = true;
             (take(&mut held.rows), take(&mut held.ranges), take(&mut held.covers), take(&mut held.tables))
         };
         let tables = tables.into_iter().filter(|&index| !self.release_shared_table(owner, index)).collect();

@@ -75,6 +75,8 @@ pub(crate) struct Held {
     pub closed: bool,
     /// Why the rollback of the transaction cannot go on: no request waits for its end.
     pub blocked: Option<Error>,
+    /// The transaction reads no more, and has released its shared locks: none is entered for it.
+    pub reads_are_over: bool,
     pub rows: Vec<(IndexId, Arc<[u8]>)>,
     /// How many of `rows` there were when they could not become a table lock at once: there is no
     /// use in asking again for each row.

@@ -236,7 +236,7 @@ impl LockManager {
 
     fn grant_row(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) {
         let mut held = owner.held.lock();
-        if held.closed || held.blocked.is_some() {
+        if held.closed || held.blocked.is_some() || held.reads_are_over && mode == Mode::Shared {
             return;
         }
         let lock = rows.enter(row);
