@@ -367,6 +367,8 @@ impl Txn {
                 return Err(error);
             }
         }
+        // It reads no more; until its end, which may be long, its view would keep old versions.
+        self.end_views();
         (self.state, self.prepared) = (State::Prepared, durability);
         Ok(())
     }

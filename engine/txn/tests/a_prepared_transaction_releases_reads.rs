@@ -55,3 +55,19 @@ fn and_keeps_what_it_has_changed_or_is_to_change() {
     assert!(["1", "2", "4", "6"].iter().all(|key| !is_locked(&db, key)));
     assert_eq!(db.sys.locks().memory(), 0);
 }
+
+/// Its view stayed open until its end, and could not be given up, since the transaction had changed
+/// a row.
+#[test]
+fn and_its_view() {
+    let db = Db::new();
+    db.put(&[("1", "a")]);
+    let mut txn = db.begin();
+    txn.take_snapshot();
+    assert!(txn.update(&db.rows, b"1", b"b", None).unwrap());
+    assert_eq!(db.sys.stats().views, 1);
+    txn.prepare(b"xid", FlushAtCommit::Sync).unwrap();
+    assert_eq!(db.sys.stats().views, 0);
+    txn.rollback().unwrap();
+    assert_eq!(get(&mut db.snapshot(), &db.rows, "1").as_deref(), Some("a"));
+}
