@@ -493,15 +493,22 @@ impl Txn {
         let owner = Arc::clone(self.owner());
         let unprepared = self.system.unprepare(&mut log);
         let undone = unprepared.and_then(|lsn| self.system.undo_to(&mut log, 0, None).map(|()| lsn));
-        self.system.release_unsaid_xid(&log, &mut self.xid);
         match undone {
             Ok(lsn) => {
+                self.system.release_unsaid_xid(&log, &mut self.xid);
                 self.system.finish_rollback(&owner, log);
                 // A coordinator that was told of an error must not find it prepared after a crash.
                 lsn.map_or(Ok(()), |lsn| self.system.wait_durable(lsn, self.prepared))
             }
             Err(error) => {
+                let (txn, is_said) = (log.txn(), log.is_prepared());
+                let unsaid = self.xid.take_if(|_| !is_said);
                 self.system.abandon_rollback(owner, log, self.xid.take(), &error);
+                // Not before: a change of a definition that does not find it among the prepared
+                // transactions any more has to find the loser.
+                if let Some(xid) = unsaid {
+                    self.system.prepared.release(xid, txn);
+                }
                 Err(error)
             }
         }

@@ -386,6 +386,8 @@ fn shut_writers_out(
 /// can be dropped, since rollback passes over what is dropped. `may_stay`: whether an error that
 /// stands in the way does not matter, either.
 fn settle(instance: &Instance, table: &TableHandle, wait: &Wait<'_>, may_stay: &dyn Fn(&Error) -> bool) -> Result<()> {
+    // First: a prepared transaction whose rollback fails becomes a loser, and no loser is prepared.
+    keep_for_prepared(instance, table)?;
     let indexes = index_ids(table);
     let rolled_back = instance.txns.roll_back_losers_of(&indexes);
     // The background thread may have one in hand, and meet the error.
@@ -395,7 +397,7 @@ fn settle(instance: &Instance, table: &TableHandle, wait: &Wait<'_>, may_stay: &
             return Err(error);
         }
     }
-    keep_for_prepared(instance, table)
+    Ok(())
 }
 
 fn index_ids(table: &TableHandle) -> Vec<IndexId> {
