@@ -145,10 +145,11 @@ impl Losers {
         any
     }
 
-    /// Takes one that waits into the caller's hands, the last one added first.
-    pub fn take(&self) -> Option<Loser> {
+    /// Takes one that waits, and is none of those `tried`, into the caller's hands, the last one
+    /// added first.
+    pub fn take(&self, tried: &[TxnId]) -> Option<Loser> {
         let mut lists = self.lists.lock();
-        let last = lists.waiting.len().checked_sub(1)?;
+        let last = lists.waiting.iter().rposition(|loser| !tried.contains(&loser.log.txn()))?;
         Some(lists.take(last))
     }
 
@@ -156,10 +157,11 @@ impl Losers {
     ///
     /// # Errors
     /// Those of `matches`.
-    pub fn take_one(&self, mut matches: impl FnMut(&Loser) -> Result<bool>) -> Result<Option<Loser>> {
+    pub fn take_one(&self, tried: &[TxnId], mut matches: impl FnMut(&Loser) -> Result<bool>) -> Result<Option<Loser>> {
         let mut lists = self.lists.lock();
         for no in (0..lists.waiting.len()).rev() {
-            if matches(&lists.waiting[no])? {
+            let loser = &lists.waiting[no];
+            if !tried.contains(&loser.log.txn()) && matches(loser)? {
                 return Ok(Some(lists.take(no)));
             }
         }
@@ -180,16 +182,15 @@ impl Losers {
         self.put_down.notify_all();
     }
 
-    /// These were in hand, and could not be rolled back.
-    pub fn failed(&self, failed: Vec<(Loser, Error)>) {
+    /// This one was in hand, and could not be rolled back because of `error`.
+    pub fn failed(&self, mut loser: Loser, error: Error) {
         let mut lists = self.lists.lock();
-        for (mut loser, error) in failed {
-            lists.put_down(loser.log.txn());
-            let is_blocked = blocks(&error) && !holdfast_base::planted!("losers-stop-purge");
-            loser.stopped_by = Some(error);
-            let list = if is_blocked { &mut lists.blocked } else { &mut lists.waiting };
-            list.push(loser);
-        }
+        lists.put_down(loser.log.txn());
+        let is_blocked = blocks(&error) && !holdfast_base::planted!("losers-stop-purge");
+        loser.stopped_by = Some(error);
+        let list = if is_blocked { &mut lists.blocked } else { &mut lists.waiting };
+        list.push(loser);
+        drop(lists);
         self.put_down.notify_all();
     }
 
@@ -234,5 +235,30 @@ impl Losers {
             }
         }
         Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// It was in hand until the thread had come to the end of all others: a DROP of the table whose
+    /// damage blocks it timed out for as long as another rollback took.
+    #[test]
+    fn one_that_fails_is_put_down_and_not_taken_a_second_time() {
+        let (losers, log) = (Losers::default(), UndoLog::in_memory(1));
+        losers.add(Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None });
+        let loser = losers.take(&[]).unwrap();
+        let (txn, all) = (loser.log.txn(), [IndexId(5)]);
+        let wait = || Wait::begins(Duration::ZERO);
+        assert!(matches!(losers.wait_for_hands(&all, &wait()), Err(Error::LockTimeout)));
+        losers.failed(loser, Error::WouldBlock);
+        losers.wait_for_hands(&all, &wait()).unwrap();
+        assert!(losers.take(&[txn]).is_none());
+        let stopped_by = losers.stopped_by(&all, &wait(), |_| Ok(true)).unwrap();
+        assert!(matches!(stopped_by[..], [Some(Error::WouldBlock)]));
+        assert!(losers.take(&[]).is_some());
     }
 }

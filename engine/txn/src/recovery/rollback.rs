@@ -21,7 +21,7 @@
 
 use std::sync::Arc;
 
-use holdfast_base::{Error, IndexId, Lsn, Result, RollPtr};
+use holdfast_base::{Error, IndexId, Lsn, Result, RollPtr, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
@@ -225,7 +225,7 @@ impl TxnSystem {
     /// The first other error of reading and writing pages. The transactions concerned are tried
     /// again by the next call, and so are the others by this one.
     pub fn roll_back_losers(&self) -> Result<usize> {
-        self.roll_back_each(|| Ok(self.losers.take()))
+        self.roll_back_each(|tried| Ok(self.losers.take(tried)))
     }
 
     /// As [`TxnSystem::roll_back_losers`], of those losers that have changed an entry of one of
@@ -238,13 +238,15 @@ impl TxnSystem {
             let is_known = loser.log.check_whole(&self.undo).is_ok();
             Ok(!is_known || self.has_changed(&loser.log, |index| indexes.contains(&index))?)
         };
-        self.roll_back_each(|| self.losers.take_one(&may_have_changed))
+        self.roll_back_each(|tried| self.losers.take_one(tried, &may_have_changed))
     }
 
-    fn roll_back_each(&self, mut take: impl FnMut() -> Result<Option<Loser>>) -> Result<usize> {
-        let (mut ended, mut failed) = (0, Vec::new());
+    /// Rolls back what `take` gives, which is told of which transactions that was done in vain.
+    fn roll_back_each(&self, mut take: impl FnMut(&[TxnId]) -> Result<Option<Loser>>) -> Result<usize> {
+        let any = holdfast_base::planted!("losers-stop-purge");
+        let (mut ended, mut tried, mut first) = (0, Vec::new(), None);
         let taken: Result<()> = loop {
-            let loser = match take() {
+            let loser = match take(&tried) {
                 Ok(Some(loser)) => loser,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
@@ -254,25 +256,24 @@ impl TxnSystem {
             if let Ok(changed) = self.changed_by(&loser.log, &mut Vec::new()) {
                 self.losers.know(txn, changed);
             }
-            match self.roll_back_loser(loser) {
-                Ok(()) => {
-                    self.losers.ended(txn);
-                    ended += 1;
-                }
-                Err(unfinished) => {
-                    let (loser, error) = &*unfinished;
-                    if blocks(error) {
-                        self.locks.give_up_locks(&loser.owner, Some(for_waiters(error)));
-                    } else if loser.left != Left::All && before == Left::All {
-                        self.locks.give_up_locks(&loser.owner, None);
-                    }
-                    failed.push(*unfinished);
-                }
+            let Err(unfinished) = self.roll_back_loser(loser) else {
+                self.losers.ended(txn);
+                ended += 1;
+                continue;
+            };
+            let (loser, error) = *unfinished;
+            if blocks(&error) {
+                self.locks.give_up_locks(&loser.owner, Some(for_waiters(&error)));
+            } else if loser.left != Left::All && before == Left::All {
+                self.locks.give_up_locks(&loser.owner, None);
             }
+            if first.is_none() && (any || !blocks(&error)) {
+                first = Some(error.clone());
+            }
+            tried.push(txn);
+            // Now: a session that changes its tables does not wait for the others.
+            self.losers.failed(loser, error);
         };
-        let any = holdfast_base::planted!("losers-stop-purge");
-        let first = failed.iter().map(|(_, error)| error).find(|error| any || !blocks(error)).cloned();
-        self.losers.failed(failed);
         first.map_or(taken.map(|()| ended), Err)
     }
 
