@@ -235,7 +235,15 @@ impl TxnSystem {
     }
 
     fn check_waits(&self) -> Result<()> {
-        self.ended.get().map_or_else(|| self.store.wal().check_poisoned(), |error| Err(error.clone()))
+        self.check_closed().and_then(|()| self.store.wal().check_poisoned())
+    }
+
+    /// Asked by a rollback between two records.
+    ///
+    /// # Errors
+    /// The error of [`TxnSystem::end_waits`], if the database has been closed.
+    pub(crate) fn check_closed(&self) -> Result<()> {
+        self.ended.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// Ends each wait for a lock or a rollback with `error`, now and later: the database is closed,

@@ -11,6 +11,9 @@
 //! pass kept one of these, the next attempt goes round the damage once more. What becomes of the
 //! transaction is in [`crate::recovery::losers`].
 //!
+//! When the database is closed, a rollback ends behind the record at which it is: the next open goes
+//! on with it.
+//!
 //! A rollback to a savepoint leaves the rows locked that it puts back, as their ids locked them
 //! before: the lock is entered under the latch under which the id leaves the row. (An entry of an
 //! index is changed only by a transaction that has its row, so it needs no lock.)
@@ -74,7 +77,14 @@ impl TxnSystem {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
         log.check_whole(&self.undo)?;
-        while log.records() > keep && self.undo_last(log, &acc, &mut bytes, goes_on.as_deref_mut())? {}
+        while log.records() > keep {
+            if goes_on.is_none() {
+                self.check_closed()?;
+            }
+            if !self.undo_last(log, &acc, &mut bytes, goes_on.as_deref_mut())? {
+                break;
+            }
+        }
         log.cut(&self.undo, &acc)
     }
 
@@ -113,6 +123,9 @@ impl TxnSystem {
         let (acc, mut why) = (self.store.pool().access(AccessKind::Point), first);
         let mut bytes = Vec::new();
         for n in (keep..log.records()).rev() {
+            if goes_on.is_none() {
+                self.check_closed()?;
+            }
             let undone = log.record(n, &self.undo, &acc, &mut bytes).and_then(|roll| {
                 let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
                 self.undo_and_count(log, roll, &record, goes_on.as_mut(), &acc)

@@ -84,6 +84,7 @@ impl TxnSystem {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
         for n in 0..log.records() {
+            self.check_closed()?;
             match log.record(n, &self.undo, &acc, &mut bytes) {
                 Ok(_) if UndoRecord::decode(&bytes).is_some_and(|record| wanted(&record)) => return Ok(true),
                 Err(error) if !error.is_damage() => return Err(error),
