@@ -562,8 +562,8 @@ impl Drop for Txn {
             (State::Prepared, Some(log)) => {
                 self.end_views();
                 self.system.metrics.adjust(Gauge::TrxActive, -1);
-                let loser =
-                    Loser { owner: Arc::clone(self.owner()), log, xid: None, left: Left::All, stopped_by: None };
+                let (owner, left) = (Arc::clone(self.owner()), Left::All);
+                let loser = Loser { owner, log, xid: None, left, stopped_by: None, changed: None };
                 self.system.prepared.list(self.xid.take().unwrap_or_default(), loser);
             }
             (_, log) => {

@@ -40,6 +40,8 @@ pub(crate) struct Loser {
     pub left: Left,
     /// What the last rollback has met; `None` if there was none yet.
     pub stopped_by: Option<Error>,
+    /// The indexes that it has changed, once a thread has read that.
+    pub changed: Option<Vec<IndexId>>,
 }
 
 /// What is to be undone of a loser.
@@ -249,7 +251,7 @@ mod tests {
     #[test]
     fn one_that_fails_is_put_down_and_not_taken_a_second_time() {
         let (losers, log) = (Losers::default(), UndoLog::in_memory(1));
-        losers.add(Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None });
+        losers.add(Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None });
         let loser = losers.take(&[]).unwrap();
         let (txn, all) = (loser.log.txn(), [IndexId(5)]);
         let wait = || Wait::begins(Duration::ZERO);

@@ -98,7 +98,7 @@ impl TxnSystem {
                 system.adopt_active(found.txn, &owner);
             }
             owner.set_undo_records(log.records());
-            let loser = Loser { owner, log, xid: None, left: Left::All, stopped_by: None };
+            let loser = Loser { owner, log, xid: None, left: Left::All, stopped_by: None, changed: None };
             if found.state == LogState::Prepared {
                 system.prepared.list(found.xid, loser);
             } else {

@@ -11,8 +11,8 @@
 //! pass kept one of these, the next attempt goes round the damage once more. What becomes of the
 //! transaction is in [`crate::recovery::losers`].
 //!
-//! When the database is closed, a rollback ends behind the record at which it is: the next open goes
-//! on with it.
+//! When the database is closed, a rollback ends behind the record at which it is: the next open
+//! goes on with it.
 //!
 //! A rollback to a savepoint leaves the rows locked that it puts back, as their ids locked them
 //! before: the lock is entered under the latch under which the id leaves the row. (An entry of an
@@ -259,15 +259,19 @@ impl TxnSystem {
         let any = holdfast_base::planted!("losers-stop-purge");
         let (mut ended, mut tried, mut first) = (0, Vec::new(), None);
         let taken: Result<()> = loop {
-            let loser = match take(&tried) {
+            let mut loser = match take(&tried) {
                 Ok(Some(loser)) => loser,
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
             let (txn, before) = (loser.log.txn(), loser.left);
-            // A session that changes another table does not wait for this one.
-            if let Ok(changed) = self.changed_by(&loser.log, &mut Vec::new()) {
-                self.losers.know(txn, changed);
+            // A session that changes another table does not wait for this one. What an error stops
+            // is tried again and again, and its log may be long: it is read once.
+            if loser.changed.is_none() {
+                loser.changed = self.changed_by(&loser.log, &mut Vec::new()).ok();
+            }
+            if let Some(changed) = &loser.changed {
+                self.losers.know(txn, changed.clone());
             }
             let Err(unfinished) = self.roll_back_loser(loser) else {
                 self.losers.ended(txn);
@@ -310,7 +314,7 @@ impl TxnSystem {
         if left != Left::All {
             self.locks.give_up_locks(&owner, None);
         }
-        self.losers.add(Loser { owner, log, xid, left, stopped_by: Some(error.clone()) });
+        self.losers.add(Loser { owner, log, xid, left, stopped_by: Some(error.clone()), changed: None });
         self.purger.background.wake();
     }
 
