@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_base::sync::Mutex;
-use holdfast_base::{CommitNo, Result, TxnId};
+use holdfast_base::{Result, TxnId};
 use holdfast_lock::{CoverId, KeyRange, LockMode, LockWait, Owner, Reading};
 use holdfast_tree::Direction;
 
@@ -12,7 +12,7 @@ use crate::cursor::options::CursorOptions;
 use crate::entry::index::TableIndex;
 use crate::entry::last_read::ForCursors;
 use crate::entry::locked::EarlyRelease;
-use crate::mvcc::commit_map::TxnStatus;
+use crate::mvcc::commit_map::Moment;
 use crate::options::Isolation;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
@@ -45,23 +45,19 @@ pub(super) struct Locking {
 /// When a batch was read: what others have put into the index since is not in it.
 #[derive(Clone, Copy)]
 pub(super) struct BatchMoment {
-    last_commit: CommitNo,
-    low: TxnId,
+    moment: Moment,
     /// How often the transaction had waited.
     pub(super) waits: u64,
 }
 
 impl BatchMoment {
     fn now(system: &TxnSystem, owner: &Owner) -> BatchMoment {
-        BatchMoment { last_commit: system.clock.last_commit(), low: system.map.low(), waits: owner.waited() }
+        BatchMoment { moment: system.map.moment(), waits: owner.waited() }
     }
 
-    /// Whether the transaction has committed since.
+    /// Whether the transaction has committed since, or may have.
     pub(super) fn is_before_commit_of(self, writer: TxnId, system: &TxnSystem) -> bool {
-        match system.map.status(writer) {
-            TxnStatus::Committed(no) => no > self.last_commit || no.0 == 0 && writer >= self.low,
-            TxnStatus::Active | TxnStatus::RolledBack => false,
-        }
+        system.map.is_doubtful(writer, self.moment)
     }
 }
 
