@@ -93,3 +93,27 @@ fn behind_an_entry_that_has_gone_without_a_wait() {
     go_on.send(()).unwrap();
     assert_eq!(reading.result().unwrap(), ["1", "6", "7"]);
 }
+
+/// The entry was given as it was committed last, since another transaction had it locked; by the
+/// time that the caller asked for its lock, that transaction had committed.
+#[test]
+fn behind_an_entry_that_was_given_without_a_lock_and_has_gone() {
+    let db = Db::new();
+    db.put(&[("1", ""), ("5", ""), ("7", "")]);
+    let (mut holder, mut reader) = (db.at(Isolation::ReadCommitted), db.at(Isolation::ReadCommitted));
+    assert!(holder.delete(&db.rows, b"5", None).unwrap());
+    let options = CursorOptions { committed_if_locked: true, ..locking() };
+    let mut cursor = reader.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
+    for key in [b"1", b"5"] {
+        assert_eq!(cursor.next().unwrap().unwrap().0, key);
+    }
+    assert!(cursor.is_given_unlocked());
+    holder.insert(&db.rows, b"6", b"").unwrap();
+    holder.commit(FlushAtCommit::Lazy).unwrap();
+    assert!(cursor.lock_given().unwrap().is_none());
+    let mut keys = Vec::new();
+    while let Some((key, _)) = cursor.next().unwrap() {
+        keys.push(key.to_vec());
+    }
+    assert_eq!(keys, [b"6", b"7"]);
+}

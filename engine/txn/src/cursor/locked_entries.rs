@@ -153,7 +153,7 @@ impl RowCursor {
 
     /// True if a cursor without a range lock finds its entry removed by a transaction that
     /// committed after the batch was read. The row may have moved to a later key.
-    fn has_gone_meanwhile(&self, spot: Spot, payload: &[u8]) -> Result<bool> {
+    pub(super) fn has_gone_meanwhile(&self, spot: Spot, payload: &[u8]) -> Result<bool> {
         let Some(locking) = self.locking.as_ref().filter(|locking| !locking.keep) else { return Ok(false) };
         if !spot.exists() {
             return Ok(true);

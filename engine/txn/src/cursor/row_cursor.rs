@@ -336,10 +336,14 @@ impl RowCursor {
         let request = LockRequest { owner: &self.owner, mode, wait };
         let spot = lock_and_read(system, EntryRef::new(index, &self.key), request, None, &acc, &mut payload)?;
         locking.early_release = EarlyRelease::DownTo(before);
+        let has_gone = self.has_gone_meanwhile(spot, &payload)?;
         let mut value = mem::take(&mut self.value);
         let exists = self.value_of_locked(spot, payload, &acc, &mut value);
         drop(acc);
         self.value = value;
+        if has_gone {
+            self.read_anew();
+        }
         Ok(exists?.then_some((&self.key, &self.value)))
     }
 
