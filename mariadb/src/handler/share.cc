@@ -103,8 +103,12 @@ static std::string version_of(const TABLE_SHARE *share)
   return share->tabledef_version.length && !is_partitioned ? Definition(share, false).version : "";
 }
 
+Commits::Commits(const TABLE_SHARE *table)
+  : cache_key(table->table_cache_key.str, table->tmp_table == NO_TMP_TABLE ? table->table_cache_key.length : 0) {}
+
 Share::Share(const TABLE *table)
-  : primary_key(table->s->primary_key), layout(table), keys(keys_of(table)), server_version(version_of(table->s))
+  : commits(std::make_shared<Commits>(table->s)), primary_key(table->s->primary_key), layout(table), keys(keys_of(table)),
+    server_version(version_of(table->s))
 {
   for (uint i= 0; i < table->s->keys; i++)
   {

@@ -56,6 +56,15 @@ struct Numbers
   std::string lock;     // its name
 };
 
+/* The commits of transactions that have changed rows of a table. */
+struct Commits
+{
+  explicit Commits(const TABLE_SHARE *table);
+
+  std::atomic<time_t> last{0};    // when, since the table was opened; 0 if there was none
+  const std::string cache_key;    // by which the server's query cache knows the table; empty if it keeps no results of it
+};
+
 class Share : public Handler_share
 {
 public:
@@ -123,8 +132,7 @@ public:
 
   const std::shared_ptr<Numbers> numbers= std::make_shared<Numbers>();
 
-  /* When a transaction that has changed rows has last committed, since the table was opened; 0 if none has. */
-  const std::shared_ptr<std::atomic<time_t>> updated= std::make_shared<std::atomic<time_t>>(0);
+  const std::shared_ptr<Commits> commits;
   const uint primary_key;
   Row_layout layout;
   std::vector<Index_key> keys;      // by the server's key numbers

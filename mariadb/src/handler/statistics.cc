@@ -41,7 +41,7 @@ int ha_holdfast::info(uint flag)
   if (flag & HA_STATUS_TIME)
   {
     show_large_values();
-    stats.update_time= *share->updated;
+    stats.update_time= share->commits->last;
   }
   if (flag & HA_STATUS_AUTO)
   {

@@ -119,7 +119,7 @@ int ha_holdfast::begin_change()
   if (!error && !writing.has_changed)
   {
     writing.has_changed= true;
-    connection->changes(share->updated);
+    connection->changes(share->commits);
   }
   return error;
 }

@@ -5,8 +5,10 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 
-/* The server forgets a table's cached results when a transaction of a session is committed. Of a prepared transaction that has no session
-   any more it does not know the tables: then they all go. */
+/* The server forgets a table's cached results when a transaction of several statements is committed. Of a prepared transaction that has no
+   session any more it does not know the tables: then they all go. Of a statement that is a transaction by itself it forgets them before the
+   commit, as for engines that say of each table whether its results may be kept, which they may not while a transaction has changed it. This
+   engine lets results of before be kept until the commit, and has them forgotten once more then. */
 
 #include "query_cache.h"
 #include "references/references.h"
@@ -31,6 +33,12 @@ void forget_cached_results()
   // When the server starts, there are none.
   if (THD *thd= current_thd)
     hf_table_list(database, forget_results_of, thd);
+}
+
+void forget_cached_results(THD *thd, const std::string &cache_key)
+{
+  if (!cache_key.empty())
+    mysql_query_cache_invalidate4(thd, cache_key.data(), (uint) cache_key.size(), false);
 }
 
 } // namespace holdfast

@@ -14,6 +14,9 @@ namespace holdfast {
 /* Forgets the cached results of all tables of the engine. */
 void forget_cached_results();
 
+/* Forgets those of the table that the server's cache knows by this key; nothing if that is empty. */
+void forget_cached_results(THD *thd, const std::string &cache_key);
+
 } // namespace holdfast
 
 #endif

@@ -198,10 +198,22 @@ void Connection::give_up_numbers(bool unlocks)
   locked_numbers.clear();
 }
 
-void Connection::changes(const std::shared_ptr<std::atomic<time_t>> &updated)
+void Connection::changes(const std::shared_ptr<Commits> &commits)
 {
-  if (std::find(changed.begin(), changed.end(), updated) == changed.end())
-    changed.push_back(updated);
+  if (std::find(changed.begin(), changed.end(), commits) == changed.end())
+    changed.push_back(commits);
+}
+
+/* Of a statement that is a transaction by itself the server forgets the cached results before the commit:
+   other sessions may have had results of before kept since. */
+void Connection::note_commit(THD *thd, bool all)
+{
+  for (const auto &commits : changed)
+  {
+    commits->last= time(nullptr);
+    if (!all)
+      forget_cached_results(thd, commits->cache_key);
+  }
 }
 
 void Connection::end()
@@ -257,8 +269,7 @@ int Connection::commit(THD *thd, bool all)
   if (code == HF_OK)
     code= hf_commit(transaction, prepared && was_ordered ? HF_FLUSH_LAZY : flush_of(thd));
   int error= server_error(code, thd);
-  for (const auto &updated : changed)
-    *updated= time(nullptr);
+  note_commit(thd, all);
   end();
   return error;
 }

@@ -23,6 +23,7 @@ class ha_holdfast;
 
 namespace holdfast {
 
+struct Commits;
 struct Link;
 struct Numbers;
 
@@ -56,8 +57,8 @@ public:
   hf_code lock_numbers(const std::shared_ptr<Numbers> &numbers);
   bool has_numbers(const Numbers *numbers) const;
 
-  /* The transaction changes rows of a table: its commit says when, there. */
-  void changes(const std::shared_ptr<std::atomic<time_t>> &updated);
+  /* The transaction changes rows of a table: its commit is noted there. */
+  void changes(const std::shared_ptr<Commits> &commits);
 
   int begin(THD *thd);
   int commit(THD *thd, bool all);
@@ -104,9 +105,10 @@ private:
   void register_with_server(THD *thd);
   void end_statement();
   void give_up_numbers(bool unlocks);
+  void note_commit(THD *thd, bool all);
 
   std::vector<std::shared_ptr<Numbers>> locked_numbers;
-  std::vector<std::shared_ptr<std::atomic<time_t>>> changed;
+  std::vector<std::shared_ptr<Commits>> changed;
   std::atomic<uint64_t> serial{0}, serial_alone{0};
   uint64_t statement_savepoint= 0;
   uint locked_tables= 0;
