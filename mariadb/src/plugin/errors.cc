@@ -78,6 +78,10 @@ int server_error(hf_code code, THD *thd, int not_found)
   // and the binary log.
   if (code == HF_DEADLOCK || code == HF_CONFLICT)
     thd->mark_transaction_to_rollback(true);
+  // As with InnoDB, no handler of a function or trigger goes on behind it: the server does not undo
+  // a statement there by itself.
+  else if (error == HA_ERR_LOCK_WAIT_TIMEOUT)
+    thd->is_fatal_sub_stmt_error|= thd->in_sub_stmt != 0;
   // A transaction that is too large is no concern of the error log.
   else if (error == HA_ERR_GENERIC || error == HA_ERR_CRASHED)
     my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: %s", MYF(code == HF_LIMIT_REACHED ? 0 : ME_ERROR_LOG), hf_error_message());

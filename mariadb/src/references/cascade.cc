@@ -174,8 +174,8 @@ int ha_holdfast::find_links()
   THD *thd= ha_thd();
   if (!thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS))
   {
-    if (int error= share->links(thd, table, name, true, &linking.links))
-      return error;
+    if (share->links(thd, table, name, true, &linking.links))
+      return fail(HF_LOCK_TIMEOUT);
   }
   linking.version= version;
   linking.is_known= true;
