@@ -302,6 +302,8 @@ static hf_code rename_with_references(const std::string &before, const std::stri
 int ha_holdfast::rename_table(const char *from, const char *to)
 {
   THD *thd= ha_thd();
+  // What these have changed stays under the name.
+  take_from_reset_sessions();
   std::string name_from= table_name(from), name_to= table_name(to);
   if (!is_in_passing(name_to) && !is_recovery(thd) && !references_to(name_to).empty())
   {
@@ -383,6 +385,8 @@ static bool is_needed(THD *thd, const std::string &table)
 static void leave_new_table(THD *thd)
 {
   Connection *connection= thd && thd_sql_command(thd) == SQLCOM_CREATE_TABLE ? Connection::existing(thd) : nullptr;
+  if (connection)
+    connection->leave_taken(thd);
   uint64_t changes= 0;
   if (connection && connection->transaction &&
       hf_transaction_info(connection->transaction, nullptr, &changes) == HF_OK && changes)

@@ -36,6 +36,15 @@ void session_ends(const Connection *connection)
   sessions.erase(connection);
 }
 
+/* What the session's thread does to this state meanwhile makes no difference: a transaction that it ends is
+   given back before. */
+bool has_left_xa(const Connection *connection)
+{
+  std::lock_guard<std::mutex> guard(mutex);
+  auto session= sessions.find(connection);
+  return session != sessions.end() && !session->second->default_transaction.xid_state.is_explicit_XA();
+}
+
 static void append(hf_buffer *buffer, const char *text)
 {
   hf_buffer_append(buffer, slice(text, strlen(text)));

@@ -9,7 +9,8 @@
    The engine asks from any thread, also for connections of others. A connection is on the list as long as it has state
    of this engine; it leaves it under the list's mutex, so what is found there under the mutex is alive.
 
-   Lock order: the engine's mutex of deadlock reports -> the list -> LOCK_thd_data, which the server only tries to take. */
+   Lock order: the engine's mutex of deadlock reports, or that of held transactions -> the list -> LOCK_thd_data, which the server only tries
+   to take. */
 
 #ifndef HOLDFAST_SESSIONS_H
 #define HOLDFAST_SESSIONS_H
@@ -22,6 +23,10 @@ class Connection;
 
 void session_begins(THD *thd, const Connection *connection);
 void session_ends(const Connection *connection);
+
+/* Whether the session of the connection, which has prepared a transaction of XA, is not in it any more: it
+   was reset. */
+bool has_left_xa(const Connection *connection);
 
 /* Lets the engine ask. */
 hf_code answer_about_sessions();

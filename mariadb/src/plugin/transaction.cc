@@ -16,8 +16,8 @@
 #include "sql_lex.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <set>
+#include <map>
+#include <mutex>
 #include <shared_mutex>
 
 /* Of the server; no header declares it. True once it has loaded its plugins and is about to ask them
@@ -45,37 +45,62 @@ Connection *Connection::of(THD *thd)
   return connection;
 }
 
-/* The xids under which sessions have prepared transactions of XA that they hold. The server lets other sessions end such a transaction
-   from when its own session begins to go, or the worker of a replica to leave it, and before `close_connection`. */
+/* The connections that hold a transaction of XA which their session has prepared, and its xid. The server
+   takes such a transaction from a session that goes or is reset, and from the worker of a replica, and lets
+   any session end it from then on. It tells no engine; to a session that goes `close_connection` comes
+   later, to one that is reset not at all. So whoever ends the transaction takes it from the connection. The
+   mutex guards `transaction` of the connections that are here. */
 static std::mutex held_mutex;
-static std::condition_variable held_fewer;
-static std::multiset<std::string> held;
+static std::map<Connection *, std::string> held;
 
 void Connection::hold_xid(const std::string &xid)
 {
   std::lock_guard<std::mutex> guard(held_mutex);
-  held.insert(xid);
-  held_xid= xid;
+  held[this]= held_xid= xid;
 }
 
 /* Frees the transaction. One that is prepared is from then on for any session to end. */
 void Connection::free_transaction()
 {
+  std::unique_lock<std::mutex> guard(held_mutex, std::defer_lock);
+  if (!held_xid.empty())
+  {
+    guard.lock();
+    held.erase(this);
+    held_xid.clear();
+  }
   hf_transaction_free(transaction);
   transaction= nullptr;
-  if (held_xid.empty())
-    return;
-  std::lock_guard<std::mutex> guard(held_mutex);
-  held.erase(held.find(held_xid));
-  held_xid.clear();
-  held_fewer.notify_all();
 }
 
-/* Waits for the session that goes and holds the transaction with this xid, if there is one. */
-static void wait_for_holder(const std::string &xid)
+void Connection::leave_taken(THD *thd)
 {
-  std::unique_lock<std::mutex> guard(held_mutex);
-  held_fewer.wait(guard, [&] { return !held.count(xid); });
+  if (held_xid.empty())
+    return;
+  XID xid;
+  thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
+  if (!thd->transaction->xid_state.is_explicit_XA() || xid_bytes(&xid) != held_xid)
+    end();
+}
+
+/* Takes the transactions of holders that the server has taken from their sessions, as `is_taken` says. */
+template <typename Is_taken> static void take_if(Is_taken is_taken)
+{
+  std::lock_guard<std::mutex> guard(held_mutex);
+  for (auto one= held.begin(); one != held.end();)
+  {
+    auto holder= one++;
+    if (!is_taken(*holder))
+      continue;
+    hf_transaction_free(holder->first->transaction);
+    holder->first->transaction= nullptr;
+    held.erase(holder);
+  }
+}
+
+void take_from_reset_sessions()
+{
+  take_if([](const auto &holder) { return has_left_xa(holder.first); });
 }
 
 Connection::~Connection()
@@ -92,6 +117,7 @@ static bool in_long_transaction(THD *thd)
 
 int Connection::begin(THD *thd)
 {
+  leave_taken(thd);
   if (!transaction)
   {
     hf_transaction_options options;
@@ -498,6 +524,7 @@ static std::shared_mutex adopting;
 
 hf_code check_unprepared(const std::string &table)
 {
+  take_from_reset_sessions();
   std::lock_guard<std::shared_mutex> no_adopter(adopting);
   return hf_table_check_unprepared(database, slice(table));
 }
@@ -506,7 +533,7 @@ hf_code check_unprepared(const std::string &table)
 static int end_by_xid(XID *xid, bool commits)
 {
   std::string bytes= xid_bytes(xid);
-  wait_for_holder(bytes);
+  take_if([&](const auto &holder) { return holder.second == bytes; });
   std::shared_lock<std::shared_mutex> guard(adopting);
   hf_transaction *transaction= nullptr;
   if (hf_adopt(database, slice(bytes), &transaction) != HF_OK &&

@@ -69,6 +69,11 @@ public:
 
   /* Gives up the transaction: what is neither committed nor prepared is undone. */
   void end();
+
+  /* The same of one that the session has prepared and that the server has taken from it: the session was
+     reset, and goes on. */
+  void leave_taken(THD *thd);
+
   ~Connection();
 
   /* The number of its transaction; 0 if there is none. */
@@ -134,6 +139,10 @@ void tell_server_of_prepared();
 
 /* The plugin goes, and the server stays: warns of what is prepared. */
 void say_what_stays_prepared();
+
+/* Gives up the transactions that sessions had prepared before they were reset: a change of a definition has
+   to know that they have no session. */
+void take_from_reset_sessions();
 
 /* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. */
 hf_code check_unprepared(const std::string &table);
