@@ -164,7 +164,8 @@ uint64_t lock_wait_limit_ms(THD *thd)
 
 uint64_t definition_wait_limit_ms(THD *thd)
 {
-  if (thd)
+  // While INSTALL has the plugin begin, the server has no place for that yet.
+  if (thd && hton->slot != HA_SLOT_UNDEF)
     Connection::of(thd);
   return lock_wait_limit_ms(thd);
 }
