@@ -1,5 +1,5 @@
-//! A salvage reads the file of a table page by page. Rows that a compaction, a split or a merge moved
-//! meanwhile, from a page to come to one that was passed, were missing without a word.
+//! A salvage reads the file of a table page by page. Rows that a compaction, a split or a merge
+//! moved meanwhile, from a page to come to one that was passed, were missing without a word.
 
 mod common;
 

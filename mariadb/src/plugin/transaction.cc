@@ -48,7 +48,7 @@ Connection *Connection::of(THD *thd)
 /* The connections that hold a transaction of XA which their session has prepared, and its xid. The server
    takes such a transaction from a session that goes or is reset, and from the worker of a replica, and lets
    any session end it from then on. It tells no engine; to a session that goes `close_connection` comes
-   later, to one that is reset not at all. So whoever ends the transaction takes it from the connection. The
+   later, to one that is reset not at all. So the session that ends the transaction takes it from the connection. The
    mutex guards `transaction` of the connections that are here. */
 static std::mutex held_mutex;
 static std::map<Connection *, std::string> held;

@@ -139,9 +139,9 @@ impl RawDatabase {
         Ok(())
     }
 
-    /// The numbers of the table in this space are not needed any more. They may be the last holder of
-    /// a dropped table, whose file goes with them: not while the mutex keeps all tables from being
-    /// opened.
+    /// The numbers of the table in this space are not needed any more. They may be the last holder
+    /// of a dropped table, whose file goes with them: not while the mutex keeps all tables from
+    /// being opened.
     fn forget_marks(&self, space: Option<u32>) {
         let forgotten = space.and_then(|space| self.marks.lock().remove(&space));
         drop(forgotten);

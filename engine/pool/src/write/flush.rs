@@ -132,9 +132,9 @@ impl Core {
     }
 
     /// Checks that pages of one file which have no image still need none: the file may have taken
-    /// its promise of atomic writes back since the batch was secured, as it does when it has refused
-    /// a write of this batch. Written now, a page could be torn for good. The next batch with it has
-    /// an image written.
+    /// its promise of atomic writes back since the batch was secured, as it does when it has
+    /// refused a write of this batch. Written now, a page could be torn for good. The next batch
+    /// with it has an image written.
     ///
     /// # Errors
     /// If they do.
@@ -202,8 +202,8 @@ impl Core {
             failure = error.or(failure);
         }
         let Secured { batch, slots, write, .. } = secured;
-        // A page whose write has failed is dirty as it was: a file that took none needs no sync, which
-        // might fail, too, and stop all tables.
+        // A page whose write has failed is dirty as it was: a file that took none needs no sync,
+        // which might fail, too, and stop all tables.
         let met = self.unsynced.done(write, batch.staged.iter().filter(|s| s.is_written).map(|s| &s.space));
         if met && !holdfast_base::planted!("ended-writes-wake-no-checkpointer") {
             self.signals.wake_checkpointer();
