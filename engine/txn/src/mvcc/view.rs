@@ -406,7 +406,8 @@ impl Views {
     /// it is kept for that one, too.
     pub fn cancel_oldest(&self) -> Option<Sweep> {
         let oldest = self.oldest();
-        let keeps = |view: &View| view.no <= oldest || view.is_charged.load(Ordering::Relaxed);
+        let any = holdfast_base::planted!("views-give-way-for-nothing");
+        let keeps = |view: &View| any || view.no <= oldest || view.is_charged.load(Ordering::Relaxed);
         while let Some(view) = self.oldest_of(|view| view.gives_way.load(Ordering::Relaxed) && keeps(view)) {
             // Before other threads find that no view needs what this one needs.
             view.cancelled.store(true, Ordering::Release);

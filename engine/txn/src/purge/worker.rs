@@ -87,5 +87,6 @@ fn work(system: &TxnSystem, looked: &mut Instant) -> Result<bool> {
     rolled_back.and(purged).and(given_back)?;
     // The end of the view that needs what is on the shelf, or that holds back a few logs, wakes no
     // thread.
-    Ok(more || !system.purger.shelf.is_empty() || system.purger.history.len() > 0)
+    let waits = system.purger.history.len() > 0 && !holdfast_base::planted!("few-logs-wait-for-a-commit");
+    Ok(more || waits || !system.purger.shelf.is_empty())
 }

@@ -96,6 +96,12 @@ pub(super) fn check_limit(
     check_rest(db, prepared)?;
     let compacted = db.compact().context("a compaction")?;
     ensure!(compacted.pages_reclaimed == 0, "{} pages are lost without a crash", compacted.pages_reclaimed);
+    if dice.percent(50) {
+        values.end_of_snapshot(coverage)?;
+        check_rest(db, prepared).context("behind the end of a snapshot")?;
+    } else {
+        values.beside_idle_writer(coverage)?;
+    }
     db.drop_table(NAME)?;
     Ok(())
 }
@@ -117,6 +123,42 @@ impl Replaced<'_> {
             let table = txn.open_table(&self.definition)?;
             (first..first + count).try_for_each(|row| table.upsert(row, value.as_slice()).map(drop))
         })
+    }
+
+    /// Ends a snapshot that has held back a few transactions, while nothing commits.
+    fn end_of_snapshot(&mut self, coverage: &Coverage) -> anyhow::Result<()> {
+        coverage.count("bounds: a snapshot ends when nothing commits");
+        let view = self.db.begin_read()?;
+        self.replace(0, 1)?;
+        // The purge thread sees that there is nothing to do, and sleeps.
+        thread::sleep(Duration::from_secs(10));
+        drop(view);
+        Ok(())
+    }
+
+    /// Checks that a snapshot stays while more is kept for an older one, which does not give way,
+    /// than the limit allows.
+    fn beside_idle_writer(&mut self, coverage: &Coverage) -> anyhow::Result<()> {
+        coverage.count("bounds: a snapshot beside an idle writer");
+        self.bytes = 300_000;
+        let (first, count) = (self.rows, 3 * self.plan.version_limit / 2 / self.bytes as u64);
+        let replace_all = |values: &mut Self| (first..first + count).try_for_each(|row| values.replace(row, 1));
+        replace_all(self)?;
+        let idle = self.db.begin_write()?;
+        let table = idle.open_table(&self.definition)?;
+        table.upsert(first + count, [7].as_slice())?;
+        ensure!(table.get(first)?.is_some_and(|value| value.len() == self.bytes), "a row is not there");
+        replace_all(self)?;
+        let younger = self.db.begin_read()?;
+        let read = younger.open_table(&self.definition)?;
+        for n in 0..10 {
+            self.replace(first + n % count, 1)?;
+            thread::sleep(Duration::from_secs(1));
+            sim::progress();
+        }
+        let len = read.get(first).context("a snapshot younger than that of an idle writer")?.map(|value| value.len());
+        ensure!(len == Some(self.bytes), "the younger snapshot shows {len:?}");
+        Ok(())
     }
 
     /// Compares what is used with what is live and the limit.

@@ -15,6 +15,8 @@ const KINDS: &[&str] = &[
     "backup: interrupted",
     "backup: made",
     "backup: restored",
+    "bounds: a snapshot beside an idle writer",
+    "bounds: a snapshot ends when nothing commits",
     "bounds: beside a snapshot",
     "bounds: large values are replaced",
     "cache: default policy",

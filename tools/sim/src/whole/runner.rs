@@ -118,7 +118,7 @@ fn stay_on_core(job: usize) {
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 53] = [
+const PLANTS: [(&str, u64); 55] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
@@ -131,6 +131,7 @@ const PLANTS: [(&str, u64); 53] = [
     ("ended-writes-wake-no-checkpointer", 1_000),
     ("ends-see-two-moments", 1_000),
     ("failed-sync-passed-over", 1_000),
+    ("few-logs-wait-for-a-commit", 300),
     ("frame-event-lost", 1_000),
     ("frames-after-latch", 300),
     ("free-pages-kept-back", 1_000),
@@ -171,6 +172,7 @@ const PLANTS: [(&str, u64); 53] = [
     ("undone-version-believed", 300),
     ("unique-not-asked", 300),
     ("view-before-the-wait", 1_000),
+    ("views-give-way-for-nothing", 300),
     ("writer-not-waited-for", 300),
 ];
 
