@@ -91,8 +91,8 @@ pub struct View {
     active_at_birth: OnceLock<Box<[TxnId]>>,
     cancelled: AtomicBool,
     charges: Mutex<Charges>,
-    /// Something was charged to it, whatever has become of that.
-    is_charged: AtomicBool,
+    /// Bytes that were charged to it, whatever has become of them.
+    charged: AtomicU64,
     /// Its shard of the registry.
     shard: usize,
     holders: AtomicUsize,
@@ -127,22 +127,30 @@ impl View {
         self.gives_way.store(false, Ordering::Relaxed);
     }
 
+    fn gives_way(&self) -> bool {
+        self.gives_way.load(Ordering::Relaxed)
+    }
+
+    fn charged(&self) -> u64 {
+        self.charged.load(Ordering::Relaxed)
+    }
+
     /// Whether it was given up.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
     }
 
-    /// Says that the entry of the version tree under `key` is kept for it. Returns what is to be
-    /// looked at again, because it has ended.
+    /// Says that the entry of the version tree under `key`, of so many bytes, is kept for it.
+    /// Returns what is to be looked at again, because it has ended.
     #[must_use]
-    pub fn charge(&self, key: &[u8]) -> Sweep {
+    pub fn charge(&self, key: &[u8], bytes: u64) -> Sweep {
         let mut charges = self.charges.lock();
         let one = || Sweep::Keys(vec![key.into()]);
         if charges.ended {
             return one();
         }
-        self.is_charged.store(true, Ordering::Relaxed);
+        self.charged.fetch_add(bytes, Ordering::Relaxed);
         match &mut charges.sweep {
             Sweep::All => {}
             Sweep::Keys(keys) if keys.len() < CHARGES_MAX => keys.push(key.into()),
@@ -282,7 +290,7 @@ impl Views {
             active_at_birth: OnceLock::new(),
             cancelled: AtomicBool::new(false),
             charges: Mutex::default(),
-            is_charged: AtomicBool::new(false),
+            charged: AtomicU64::new(0),
             shard: group,
             holders: AtomicUsize::new(1),
         });
@@ -401,14 +409,14 @@ impl Views {
         short.len() as u64
     }
 
-    /// Gives up the oldest view that gives way. Returns what was kept for it, if there was one. A
-    /// view to which nothing was charged stays, if an older one does not give way: what is kept for
-    /// it is kept for that one, too.
-    pub fn cancel_oldest(&self) -> Option<Sweep> {
-        let oldest = self.oldest();
+    /// Gives up the oldest view that gives way and for which something is kept, if more than so
+    /// many bytes are kept for such views. Returns what was kept for it.
+    pub fn cancel_oldest(&self, more_than: u64) -> Option<Sweep> {
         let any = holdfast_base::planted!("views-give-way-for-nothing");
-        let keeps = |view: &View| any || view.no <= oldest || view.is_charged.load(Ordering::Relaxed);
-        while let Some(view) = self.oldest_of(|view| view.gives_way.load(Ordering::Relaxed) && keeps(view)) {
+        let mut kept = 0;
+        self.for_each(|view| kept += if view.gives_way() { view.charged() } else { 0 });
+        let too_much = kept > more_than || any;
+        while let Some(view) = self.oldest_of(|view| too_much && view.gives_way() && (view.charged() > 0 || any)) {
             // Before other threads find that no view needs what this one needs.
             view.cancelled.store(true, Ordering::Release);
             // Else its holder is closing it, and reads no more.
@@ -519,21 +527,27 @@ mod tests {
         let id = c.begin();
         c.commit(id);
         let second = c.views.open(&c.map, true);
-        assert!(c.views.cancel_oldest().is_some());
+        // All that is kept is kept for those that do not give way.
+        for view in [&writer, &changes] {
+            assert_eq!(view.charge(b"key", 100), Sweep::Nothing);
+        }
+        assert!(c.views.cancel_oldest(0).is_none());
+        for view in [&second, &first] {
+            assert_eq!(view.charge(b"key", 10), Sweep::Nothing);
+        }
+        assert!(c.views.cancel_oldest(20).is_none());
+        assert!(c.views.cancel_oldest(19).is_some());
         assert!(first.check().is_err() && writer.check().is_ok() && second.check().is_ok());
         assert!(changes.check().is_ok());
-        assert_eq!(c.views.close(&changes), Sweep::Nothing);
-        // All that is kept is kept for the writer.
-        assert!(c.views.cancel_oldest().is_none());
-        assert!(second.check().is_ok());
-        assert_eq!(second.charge(b"key"), Sweep::Nothing);
-        assert!(c.views.cancel_oldest().is_some());
+        assert_ne!(c.views.close(&changes), Sweep::Nothing);
+        assert!(c.views.cancel_oldest(10).is_none());
+        assert!(c.views.cancel_oldest(9).is_some());
         assert!(second.check().is_err());
-        assert!(c.views.cancel_oldest().is_none());
+        assert!(c.views.cancel_oldest(0).is_none());
         assert_eq!(c.views.close(&first), Sweep::Nothing);
         assert_eq!(c.views.count(), 1);
         assert_eq!(c.views.oldest(), CommitNo(0));
-        assert_eq!(c.views.close(&writer), Sweep::Nothing);
+        assert_ne!(c.views.close(&writer), Sweep::Nothing);
         assert_eq!((c.views.count(), c.views.oldest()), (0, c.clock.last_commit()));
     }
 
@@ -561,11 +575,11 @@ mod tests {
         let key = |n: usize| n.to_be_bytes();
         let keys = |of: std::ops::Range<usize>| Sweep::Keys(of.map(|n| key(n).into()).collect());
         let view = c.views.open(&c.map, true);
-        (0..CHARGES_MAX).for_each(|n| assert_eq!(view.charge(&key(n)), Sweep::Nothing));
+        (0..CHARGES_MAX).for_each(|n| assert_eq!(view.charge(&key(n), 1), Sweep::Nothing));
         assert_eq!(c.views.close(&view), keys(0..CHARGES_MAX));
-        assert_eq!(view.charge(&key(7)), keys(7..8));
+        assert_eq!(view.charge(&key(7), 1), keys(7..8));
         let view = c.views.open(&c.map, true);
-        (0..=CHARGES_MAX).for_each(|n| assert_eq!(view.charge(&key(n)), Sweep::Nothing));
+        (0..=CHARGES_MAX).for_each(|n| assert_eq!(view.charge(&key(n), 1), Sweep::Nothing));
         assert_eq!(c.views.close(&view), Sweep::All);
     }
 

@@ -237,7 +237,10 @@ impl Purger {
                     self.lost.note(self.clock.last_commit(), &error);
                     self.background.failed(error);
                 }
-                put => self.background.request_sweep(view.charge(&put?)),
+                put => {
+                    let (key, bytes) = put?;
+                    self.background.request_sweep(view.charge(&key, bytes));
+                }
             }
         }
         Ok(())

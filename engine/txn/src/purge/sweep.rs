@@ -14,9 +14,10 @@
 //!
 //! # Limit
 //! Above `max_old_versions` the oldest snapshots that give way are cancelled, one after the other,
-//! each when the entries of the one before are gone. That helps only if views are what old
-//! versions are kept for; if most of them are logs that wait for purge, purge is behind, and
-//! committers wait for it and help. The holder of the purge mutex does both in slices.
+//! each when the entries of the one before are gone. That helps only if such views are what old
+//! versions are kept for. What is kept for views that do not give way is kept beyond the limit; if
+//! most old versions are logs that wait for purge, purge is behind, and committers wait for it and
+//! help. The holder of the purge mutex does both in slices.
 
 use std::sync::Arc;
 
@@ -30,9 +31,13 @@ use crate::mvcc::view::View;
 use crate::purge::history::Phase;
 use crate::purge::purger::Purger;
 use crate::purge::sweep_state::{Key, SweepState};
+use crate::purge::versions;
 
 /// Entries that are looked at between two looks at which views are open.
 const BATCH: usize = 256;
+/// No snapshot is cancelled while less than this share of the limit is kept for those that give
+/// way: what others need is no reason.
+const KEPT_DIV: u64 = 4;
 /// How far a sweep has come.
 #[derive(Debug, PartialEq, Eq)]
 enum Swept {
@@ -60,7 +65,8 @@ impl Purger {
             if !self.views_keep_too_much() || !state.owned.is_empty() {
                 return Ok(false);
             }
-            let Some(kept) = self.views.cancel_oldest() else { return Ok(false) };
+            let kept = self.views.cancel_oldest(self.config.max_old_versions / KEPT_DIV);
+            let Some(kept) = kept else { return Ok(false) };
             self.metrics.inc(Counter::TrxSnapshotTooOld);
             self.background.request_sweep(kept);
             self.tidy_shelf();
@@ -181,7 +187,7 @@ impl Purger {
             (_, None) => None,
         };
         if let Some(view) = needed_by {
-            self.background.request_sweep(view.charge(key));
+            self.background.request_sweep(view.charge(key, versions::size(key, value)));
             return Ok(());
         }
         let Some(index) = index else {

@@ -125,9 +125,9 @@ fn chain_of_image(value: &[u8]) -> Option<OverflowRef> {
 }
 
 /// Bytes that an entry takes, its chain and that of its image included.
-fn size(key: &[u8], value: &[u8]) -> i64 {
+pub(crate) fn size(key: &[u8], value: &[u8]) -> u64 {
     let chains = [spilled(value), chain_of_image(value)];
-    (key.len() + value.len()) as i64 + chains.into_iter().flatten().map(|chain| i64::from(chain.len)).sum::<i64>()
+    (key.len() + value.len()) as u64 + chains.into_iter().flatten().map(|chain| u64::from(chain.len)).sum::<u64>()
 }
 
 /// The two parts of a version tree key that are needed to decode the value.
@@ -253,8 +253,9 @@ impl VersionTree {
     }
 
     /// Puts an entry, or adds to the one that is there: a pending delete mark and an image may come
-    /// one by one. Returns its key in the tree. Only purge calls this.
-    pub fn put(&self, entry: Entry, acc: &Access<'_>) -> Result<Vec<u8>> {
+    /// one by one. Returns its key in the tree, and how many bytes were added. Only purge calls
+    /// this.
+    pub fn put(&self, entry: Entry, acc: &Access<'_>) -> Result<(Vec<u8>, u64)> {
         let key = self.full_key(entry.index, &entry.key, entry.overwriter);
         let mut value = self.encode_value(&key, &entry, acc)?;
         let mut there = None;
@@ -267,12 +268,14 @@ impl VersionTree {
             self.free_spilled(&value, acc)?;
             value = self.encode_value(&key, &self.merge(&key, &old, entry, acc)?, acc)?;
             self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |_| Ok(Action::Put(value.clone())))?;
-            self.account(0, size(&key, &value) - size(&key, &old));
+            let (now, before) = (size(&key, &value), size(&key, &old));
+            self.account(0, now as i64 - before as i64);
             self.free_spilled(&old, acc)?;
-        } else {
-            self.account(1, size(&key, &value));
+            return Ok((key, now.saturating_sub(before)));
         }
-        Ok(key)
+        let bytes = size(&key, &value);
+        self.account(1, bytes as i64);
+        Ok((key, bytes))
     }
 
     /// Purge goes backwards: what is there is about a later change by the same transaction. Of
@@ -369,7 +372,7 @@ impl VersionTree {
     fn remove(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<()> {
         self.tree.modify_as(SpaceClass::Rollback, key, acc, &mut |_| Ok(Action::Remove))?;
         if self.is_counted(key) {
-            self.account(-1, -size(key, value));
+            self.account(-1, -(size(key, value) as i64));
         }
         self.free_spilled(value, acc)
     }
