@@ -27,10 +27,10 @@ fn main() -> Result<()> {
     let file = disk.open("t", OpenOptions::new(FileKind::Data).create(Create::New))?;
     fill(&*file)?;
     println!(
-        "{}, {} MiB, atomic write unit {}",
+        "{}, {} MiB, writes of {PAGE} bytes {} all or none",
         disk.describe(),
         (PAGES * PAGE as u64) >> 20,
-        file.atomic_write_unit()
+        if file.writes_whole(PAGE) { "are" } else { "may not be" }
     );
     reads(&*file, &dir.join("t"))?;
     batches(&dir)?;

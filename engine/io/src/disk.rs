@@ -238,11 +238,10 @@ pub trait File: Send + Sync {
     /// system.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// The largest write, in bytes, that is durable all or none if it is aligned to its own size, a
-    /// power of two. 0 or [`SECTOR`] if nothing better is known. It may grow with the first such
-    /// write that succeeds. If the device later refuses one, that write fails, and can be repeated
-    /// in another way.
-    fn atomic_write_unit(&self) -> usize;
+    /// Whether a write of `len` bytes is durable all or none if its offset is a multiple of `len`.
+    /// It may become so with the first such write, of any length, that succeeds. If the device
+    /// later refuses one, that write fails, and can be repeated in another way.
+    fn writes_whole(&self, len: usize) -> bool;
 }
 
 /// Holds a directory; see [`Disk::lock`].

@@ -167,7 +167,7 @@ impl File for MemoryFile {
         Ok(())
     }
 
-    fn atomic_write_unit(&self) -> usize {
-        0
+    fn writes_whole(&self, _len: usize) -> bool {
+        false
     }
 }

@@ -29,7 +29,6 @@ use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 
 use crate::batch::Batcher;
-use crate::disk::SECTOR;
 use crate::os_file::{Demands, Direct, OsFile, open_at, retry};
 use crate::{File, ReadAt, WriteAt};
 
@@ -314,8 +313,8 @@ impl File for DataFile {
         self.change(|file| file.set_len(len))
     }
 
-    fn atomic_write_unit(&self) -> usize {
-        self.demands.as_ref().map_or(0, |demands| demands.atomic_unit()).max(SECTOR)
+    fn writes_whole(&self, len: usize) -> bool {
+        self.demands.as_ref().is_some_and(|demands| demands.writes_whole(len))
     }
 }
 

@@ -20,7 +20,7 @@ use rustix::fs::{AtFlags, FallocateFlags, Mode, OFlags, StatxFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::batch::{Batcher, Buffer, Transfer};
-use crate::disk::{SECTOR, check_range, failed, unexpected_eof};
+use crate::disk::{check_range, failed, unexpected_eof};
 use crate::{AlignedBuf, File, ReadAt, WriteAt};
 
 /// `RWF_ATOMIC`: the device does the write all or none.
@@ -47,7 +47,7 @@ pub(crate) struct Demands {
     /// The smallest and largest write that the device claims to do all or none; 0 for none.
     atomic_min: usize,
     atomic_max: AtomicUsize,
-    /// True if the device has done an atomic write. Until then the unit is not reported, so a
+    /// True if the device has done an atomic write. Until then no write is promised to be one, so a
     /// refused write may be repeated without the flag. Afterwards it may not, because its caller
     /// may rely on it.
     atomic_proven: AtomicBool,
@@ -278,9 +278,10 @@ impl Demands {
         }
     }
 
-    /// The unit that callers may rely on.
-    pub(crate) fn atomic_unit(&self) -> usize {
-        if self.atomic_proven.load(Ordering::Relaxed) { self.atomic_max.load(Ordering::Relaxed) } else { 0 }
+    /// Whether callers may rely on writes of `len` bytes, aligned to their length: each of them
+    /// goes past the page cache, with the flag.
+    pub(crate) fn writes_whole(&self, len: usize) -> bool {
+        self.atomic_proven.load(Ordering::Relaxed) && len.is_multiple_of(self.block) && self.is_atomic(0, len)
     }
 
     fn is_atomic(&self, offset: u64, len: usize) -> bool {
@@ -385,8 +386,8 @@ impl File for OsFile {
         done.map_err(|e| failed("set the length of", &self.name, len, e))
     }
 
-    fn atomic_write_unit(&self) -> usize {
-        self.direct.as_ref().map_or(0, |d| d.demands.atomic_unit()).max(SECTOR)
+    fn writes_whole(&self, len: usize) -> bool {
+        self.direct.as_ref().is_some_and(|d| d.demands.writes_whole(len))
     }
 }
 
@@ -420,7 +421,7 @@ mod tests {
     fn atomic_writes_that_are_refused_before_they_were_promised_are_plain_writes() {
         let dir = tempfile::tempdir().unwrap();
         let Some(file) = file_with_atomic_writes(dir.path()) else { return };
-        assert_eq!(file.atomic_write_unit(), SECTOR, "nothing is promised yet");
+        assert!(!file.writes_whole(16 << 10), "nothing is promised yet");
         let pages = [AlignedBuf::from_slice(&[1; 16 << 10]), AlignedBuf::from_slice(&[2; 16 << 10])];
         let write = |n: usize| WriteAt { offset: n as u64 * (16 << 10), buf: &pages[n] };
         file.write_batch(&[write(0), write(1)]).unwrap();
@@ -435,11 +436,27 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let Some(file) = file_with_atomic_writes(dir.path()) else { return };
         file.direct.as_ref().unwrap().demands.prove_atomic();
-        assert_eq!(file.atomic_write_unit(), 16 << 10);
+        assert!(file.writes_whole(16 << 10));
         let page = AlignedBuf::from_slice(&[1; 16 << 10]);
         if file.write_at(0, &page).is_err() {
-            assert_eq!(file.atomic_write_unit(), SECTOR, "the promise is withdrawn");
+            assert!(!file.writes_whole(16 << 10), "the promise is withdrawn");
             file.write_at(0, &page).unwrap();
         }
+    }
+
+    /// The largest write that is done all or none was the promise. A file whose first two pages
+    /// were written at once, as one such write, promised it for a page too, and each page went out
+    /// as a plain write, which can be torn.
+    #[test]
+    fn a_write_below_the_smallest_atomic_one_is_not_promised() {
+        let with = |atomic_min, block| {
+            let demands = Demands { atomic_min, ..Demands::new(block, 512) };
+            demands.atomic_max.store(64 << 10, Ordering::Relaxed);
+            demands.prove_atomic();
+            [4 << 10, 8 << 10, 12 << 10, 16 << 10, 64 << 10, 128 << 10].map(|len| demands.writes_whole(len))
+        };
+        assert_eq!(with(512, 512), [true, true, false, true, true, false]);
+        assert_eq!(with(16 << 10, 512), [false, false, false, true, true, false]);
+        assert_eq!(with(512, 8 << 10), [false, true, false, true, true, false], "the first goes through the cache");
     }
 }

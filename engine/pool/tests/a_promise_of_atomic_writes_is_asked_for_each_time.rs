@@ -14,13 +14,11 @@ use holdfast_io::{DirLock, DirLockMode, Disk, File, MemoryDisk, OpenOptions, Rea
 use holdfast_metrics::Counter;
 use holdfast_pool::DoubleWrite;
 
-const SECTOR: usize = 512;
-
-/// What the files promise, and whether a write of pages is refused next, which takes the promise
-/// back.
+/// The length of the writes that the files promise to do all or none, and whether a write of pages
+/// is refused next, which takes the promise back.
 #[derive(Default)]
 struct Device {
-    unit: AtomicUsize,
+    whole: AtomicUsize,
     refusals: AtomicUsize,
 }
 
@@ -73,7 +71,7 @@ impl File for PromisingFile {
     }
     fn write_batch(&self, writes: &[WriteAt<'_>]) -> Result<()> {
         if self.1.refusals.swap(0, Ordering::Relaxed) > 0 {
-            self.1.unit.store(SECTOR, Ordering::Relaxed);
+            self.1.whole.store(0, Ordering::Relaxed);
             return Err(Error::io("write to", self.name(), std::io::ErrorKind::Unsupported.into()));
         }
         self.0.write_batch(writes)
@@ -87,15 +85,15 @@ impl File for PromisingFile {
     fn set_len(&self, len: u64) -> Result<()> {
         self.0.set_len(len)
     }
-    fn atomic_write_unit(&self) -> usize {
-        self.1.unit.load(Ordering::Relaxed)
+    fn writes_whole(&self, len: usize) -> bool {
+        self.1.whole.load(Ordering::Relaxed) == len
     }
 }
 
-/// A pool of 20 pages over a device with this atomic write unit.
-fn bed(unit: usize) -> (Bed, Arc<Device>) {
+/// A pool of 20 pages over a device that promises writes of this length.
+fn bed(whole: usize) -> (Bed, Arc<Device>) {
     let device = Arc::new(Device::default());
-    device.unit.store(unit, Ordering::Relaxed);
+    device.whole.store(whole, Ordering::Relaxed);
     let disk: Arc<dyn Disk> = Arc::new(Promising(MemoryDisk::new(), Arc::clone(&device)));
     let adjust = |mut c: holdfast_pool::PoolConfig| {
         c.doublewrite = DoubleWrite::Auto;
@@ -118,16 +116,23 @@ fn images(bed: &Bed, value: u64) -> u64 {
 fn a_promise_that_is_taken_back_counts_no_longer() {
     let (bed, device) = bed(PAGE);
     assert_eq!(images(&bed, 7), 0);
-    device.unit.store(SECTOR, Ordering::Relaxed);
+    device.whole.store(0, Ordering::Relaxed);
     assert_eq!(images(&bed, 8), 20);
 }
 
 #[test]
-fn a_promise_that_comes_later_counts_from_then_on() {
-    let (bed, device) = bed(SECTOR);
+fn a_promise_for_larger_writes_counts_for_no_page() {
+    let (bed, _) = bed(2 * PAGE);
     bed.pool.checkpoint().unwrap();
     assert_eq!(images(&bed, 7), 20);
-    device.unit.store(PAGE, Ordering::Relaxed);
+}
+
+#[test]
+fn a_promise_that_comes_later_counts_from_then_on() {
+    let (bed, device) = bed(0);
+    bed.pool.checkpoint().unwrap();
+    assert_eq!(images(&bed, 7), 20);
+    device.whole.store(PAGE, Ordering::Relaxed);
     bed.pool.checkpoint().unwrap();
     assert_eq!(images(&bed, 8), 0);
 }

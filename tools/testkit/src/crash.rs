@@ -488,7 +488,7 @@ impl File for CrashFile {
         self.change("set the length of", true, |content| content.set_len(len))
     }
 
-    fn atomic_write_unit(&self) -> usize {
-        SECTOR
+    fn writes_whole(&self, len: usize) -> bool {
+        len == SECTOR
     }
 }

@@ -268,7 +268,7 @@ impl File for FaultFile {
         self.disk.guard(FaultOp::SetLen, "set the length of", self.name(), || self.inner.set_len(len))
     }
 
-    fn atomic_write_unit(&self) -> usize {
-        self.inner.atomic_write_unit()
+    fn writes_whole(&self, len: usize) -> bool {
+        self.inner.writes_whole(len)
     }
 }

@@ -258,7 +258,7 @@ impl File for ModelFile {
         self.inner.set_len(len)
     }
 
-    fn atomic_write_unit(&self) -> usize {
-        self.inner.atomic_write_unit()
+    fn writes_whole(&self, len: usize) -> bool {
+        self.inner.writes_whole(len)
     }
 }

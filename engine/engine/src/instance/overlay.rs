@@ -250,8 +250,8 @@ impl File for OverlayFile {
     }
 
     /// Memory is not torn.
-    fn atomic_write_unit(&self) -> usize {
-        holdfast_base::limits::PAGE_SIZE_MAX
+    fn writes_whole(&self, _len: usize) -> bool {
+        true
     }
 }
 

@@ -171,7 +171,7 @@ impl DoubleWriter {
         match mode {
             DoubleWrite::On => true,
             DoubleWrite::Off => false,
-            DoubleWrite::Auto => file.atomic_write_unit() < self.page_size,
+            DoubleWrite::Auto => !file.writes_whole(self.page_size),
         }
     }
 

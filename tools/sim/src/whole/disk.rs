@@ -161,8 +161,8 @@ impl File for SlowFile {
         self.below.note(SET_LEN, self.inner.set_len(len))
     }
 
-    fn atomic_write_unit(&self) -> usize {
-        self.inner.atomic_write_unit()
+    fn writes_whole(&self, len: usize) -> bool {
+        self.inner.writes_whole(len)
     }
 }
 
