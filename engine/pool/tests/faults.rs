@@ -153,6 +153,21 @@ fn a_table_that_cannot_be_written_keeps_no_other_from_being_written() {
     (0..128).for_each(|no| assert_eq!(bed.read(no).unwrap(), 9));
 }
 
+/// The last request counted. Behind a page that could not be written came a batch of good ones: the
+/// space had no failed write, and the drop of its table was refused because of that page.
+#[test]
+fn a_write_has_failed_until_its_page_is_written() {
+    let (bed, faults) = bed(200);
+    bed.create_many(100);
+    (0..100).for_each(|no| bed.update(no, 9).unwrap());
+    assert!(!bed.space.has_failed_write());
+    faults.schedule(Fault::nth(FaultOp::Write, 1).on(TABLE));
+    assert!(bed.pool.flush_all().is_err());
+    assert!(bed.pool.stats().dirty < 100 && bed.space.has_failed_write());
+    bed.pool.flush_all().unwrap();
+    assert!(!bed.space.has_failed_write());
+}
+
 /// The device of one table is gone, with nothing under way there. The next checkpoint synced the
 /// file, although it had taken no write, and the failure of that stopped the whole database.
 #[test]

@@ -397,10 +397,10 @@ impl TableFile {
     }
 
     /// Removes the file of a table that is about to be dropped, and discards its pages. To be
-    /// called where `error` keeps the drop from the log: if the file takes no writes, or has a page
-    /// that recovery could not read, the checkpoint waits for these pages, and in the end each
-    /// statement for the checkpoint. After a crash before the catalog forgets the table, it is one
-    /// without a file.
+    /// called where `error` keeps the drop from the log: if the file has pages that could not be
+    /// written, or that recovery could not read, the checkpoint waits for these, and in the end
+    /// each statement for the checkpoint. After a crash before the catalog forgets the table, it is
+    /// one without a file.
     ///
     /// # Errors
     /// `error`, if the checkpoint does not wait for the file; those of removing it.

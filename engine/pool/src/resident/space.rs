@@ -9,7 +9,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use holdfast_base::{Error, HashMap, PageId, PageNo, Result, SpaceId};
+use holdfast_base::{Error, HashMap, HashSet, PageId, PageNo, Result, ShortMutex, SpaceId};
 use holdfast_io::File;
 
 use crate::resident::access_stats::AccessStats;
@@ -27,8 +27,8 @@ pub struct Space {
     damaged: OnceLock<Error>,
     /// The pages that lack what the log has, since recovery could not read them, and why.
     withheld: OnceLock<HashMap<PageNo, Error>>,
-    /// The last write to the file failed.
-    write_failed: AtomicBool,
+    /// The pages whose last write has failed. The mutex is a leaf.
+    unwritten: ShortMutex<HashSet<PageNo>>,
     /// The lowest page that was ever cut off.
     cut_from: AtomicU32,
     /// The LSNs of its pages are not of the pool's log.
@@ -46,7 +46,7 @@ impl Space {
             stats: AccessStats::default(),
             damaged: OnceLock::new(),
             withheld: OnceLock::new(),
-            write_failed: AtomicBool::new(false),
+            unwritten: ShortMutex::default(),
             cut_from: AtomicU32::new(u32::MAX),
             is_of_another_log: false,
             closing: AtomicBool::new(false),
@@ -94,15 +94,23 @@ impl Space {
         self.withheld.get().and_then(|pages| pages.get(&no)).map_or(Ok(()), |why| Err(why.clone()))
     }
 
-    /// Whether the last write of its pages to its file has failed: these hold the checkpoint.
+    /// Whether the last write of one of its pages has failed: such pages hold the checkpoint,
+    /// however many others are written.
     #[must_use]
     pub fn has_failed_write(&self) -> bool {
-        self.write_failed.load(Ordering::Relaxed)
+        !self.unwritten.lock().is_empty()
     }
 
-    pub(crate) fn note_write(&self, failed: bool) {
-        if self.has_failed_write() != failed {
-            self.write_failed.store(failed, Ordering::Relaxed);
+    /// How the write of these pages to the file has ended. To be called while they are still marked
+    /// as being written: the next write of one of them may end on another thread.
+    pub(crate) fn note_write(&self, pages: impl Iterator<Item = PageNo>, failed: bool) {
+        let mut unwritten = self.unwritten.lock();
+        if failed {
+            unwritten.extend(pages);
+        } else if !unwritten.is_empty() {
+            for no in pages {
+                unwritten.remove(&no);
+            }
         }
     }
 

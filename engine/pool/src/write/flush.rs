@@ -165,7 +165,7 @@ impl Core {
             let took = start.elapsed();
             self.metrics.record_wait(WaitClass::WriteIo, took);
             self.metrics.record(Timing::PageWrite, took);
-            first.space.note_write(result.is_err());
+            first.space.note_write(group.iter().map(|s| s.id.no), result.is_err());
             let (from, pages, is_written) = (secured.next, group.len(), result.is_ok());
             match result {
                 Ok(()) => {
