@@ -174,8 +174,8 @@ impl SegmentSet {
         }
         let _preparing = self.preparing.lock();
         while self.prepared_end() < lsn {
-            let number = self.state.lock().live.back().map_or(1, |s| s.number + 1);
-            let segment = Arc::new(self.prepare(number, self.prepared_end())?);
+            let (number, start) = self.next_place();
+            let segment = Arc::new(self.prepare(number, start, self.sizes.get().segment_data)?);
             let end = segment.end;
             self.state.lock().live.push_back(segment);
             self.prepared_end.store(end, Ordering::Release);
@@ -183,10 +183,15 @@ impl SegmentSet {
         Ok(())
     }
 
-    fn prepare(&self, number: u64, start: u64) -> Result<Segment> {
+    /// The number and the start of the segment to prepare next. The caller holds `preparing`.
+    fn next_place(&self) -> (u64, u64) {
+        (self.state.lock().live.back().map_or(1, |s| s.number + 1), self.prepared_end())
+    }
+
+    /// Prepares a segment of `data_len` bytes of log. The caller holds `preparing`.
+    fn prepare(&self, number: u64, start: u64, data_len: u64) -> Result<Segment> {
         let name = file_name(number);
-        let data_len = self.sizes.get().segment_data;
-        let file = match self.take_free(&name) {
+        let file = match self.take_free(&name, data_len) {
             Some(free) => self.rename_free(&free, &name)?,
             None => self.create_file(&name, SEGMENT_HEADER + data_len)?,
         };
@@ -195,7 +200,13 @@ impl SegmentSet {
         let sync = || file.sync().and_then(|()| self.disk.sync_dir()).inspect_err(|e| self.sync_failed(&name, e));
         if let Err(e) = file.write_at(0, &header.encode()).and_then(|()| sync()) {
             // The file is not part of the log. It keeps its length, and can be tried again.
-            self.state.lock().free.push(name);
+            let is_usual = data_len == self.sizes.get().segment_data;
+            let mut state = self.state.lock();
+            if is_usual {
+                state.free.push(name)
+            } else {
+                state.outdated.push(name)
+            }
             return Err(e);
         }
         Ok(Segment { number, start, end: start + data_len, file })
@@ -208,13 +219,16 @@ impl SegmentSet {
     }
 
     /// Takes a file that may be overwritten, first the one that has the right name already:
-    /// renaming another file over it would leave its entry pointing at a segment in use.
-    fn take_free(&self, name: &str) -> Option<String> {
+    /// renaming another file over it would leave its entry pointing at a segment in use. `None` if
+    /// a file called `name` has to be made, or has to be given another length.
+    fn take_free(&self, name: &str, data_len: u64) -> Option<String> {
+        let is_usual = data_len == self.sizes.get().segment_data;
         let mut state = self.state.lock();
         state.outdated.retain(|outdated| outdated != name);
         match state.free.iter().position(|f| f == name) {
-            Some(at) => Some(state.free.swap_remove(at)),
-            None => state.free.pop(),
+            Some(at) => Some(state.free.swap_remove(at)).filter(|_| is_usual),
+            None if is_usual => state.free.pop(),
+            None => None,
         }
     }
 
@@ -263,9 +277,14 @@ impl SegmentSet {
             }
             state.outdated.is_empty()
         };
-        if is_tidy {
-            return Ok(());
-        }
+        if is_tidy { Ok(()) } else { self.remove_unused() }
+    }
+
+    /// Removes the files that are out of use.
+    ///
+    /// # Errors
+    /// Any error of the disk. What stays is removed by a later call, or by the next open.
+    pub fn remove_unused(&self) -> Result<()> {
         let _preparing = self.preparing.lock();
         self.remove_outdated()
     }
@@ -306,20 +325,48 @@ impl SegmentSet {
     }
 
     /// Prepares segments of another size from now on, and keeps another number of them. Those in
-    /// use stay until the checkpoint has passed them.
+    /// use stay until the checkpoint has passed them; what was set aside is
+    /// [unused](SegmentSet::remove_unused).
+    ///
+    /// What is kept for rollback and the checkpoint is measured in segments. So larger ones are
+    /// there up to `needed()`, an LSN, before their size counts.
     ///
     /// # Errors
-    /// As [`SegmentSet::recycle_below`], for the files of the old size.
-    pub fn resize(&self, geometry: &Geometry) -> Result<()> {
+    /// As [`SegmentSet::prepare_to`]; then nothing has changed.
+    pub fn resize(&self, geometry: &Geometry, needed: impl Fn() -> u64) -> Result<()> {
         let _preparing = self.preparing.lock();
+        let mut larger = Vec::new();
+        if geometry.segment_data > self.sizes.get().segment_data
+            && let Err(e) = self.prepare_larger(geometry.segment_data, needed, &mut larger)
         {
-            let mut state = self.state.lock();
-            // Under the lock: after this, no thread sets a file of the old size aside.
-            self.sizes.set(geometry);
-            let mut free = std::mem::take(&mut state.free);
-            state.outdated.append(&mut free);
+            let names = larger.iter().map(|segment: &Arc<Segment>| file_name(segment.number));
+            self.state.lock().outdated.extend(names);
+            // The room is given back. A file that stays is removed later.
+            let _ = self.remove_outdated();
+            return Err(e);
         }
-        self.remove_outdated()
+        let mut state = self.state.lock();
+        // Under the lock: after this, no thread sets a file of the old size aside.
+        self.sizes.set(geometry);
+        let mut free = std::mem::take(&mut state.free);
+        state.outdated.append(&mut free);
+        let end = larger.last().map_or(self.prepared_end(), |last| last.end);
+        state.live.extend(larger);
+        self.prepared_end.store(end, Ordering::Release);
+        Ok(())
+    }
+
+    /// Prepares segments of `data_len` bytes of log behind those that there are, up to `needed()`.
+    /// They are not in use yet. The caller holds `preparing`.
+    fn prepare_larger(&self, data_len: u64, needed: impl Fn() -> u64, larger: &mut Vec<Arc<Segment>>) -> Result<()> {
+        let (mut number, mut start) = self.next_place();
+        // Asked for again each time: the log grows meanwhile.
+        while start < needed() {
+            let segment = self.prepare(number, start, data_len)?;
+            (number, start) = (number + 1, segment.end);
+            larger.push(Arc::new(segment));
+        }
+        Ok(())
     }
 
     /// Makes all segments in use durable.
@@ -414,7 +461,8 @@ mod tests {
         set.prepare_to(4096 + 3 * old).unwrap();
         set.recycle_below(4096 + old).unwrap();
         let larger = Geometry::new(&WalConfig { capacity_bytes: 8 << 20, ..WalConfig::default() }).unwrap();
-        set.resize(&larger).unwrap();
+        set.resize(&larger, || 4096 + 3 * old).unwrap();
+        set.remove_unused().unwrap();
         assert_eq!(disk.list().unwrap(), ["wal.000002", "wal.000003"], "what was set aside has the wrong length");
         set.prepare_to(4096 + 3 * old + larger.segment_data).unwrap();
         let last = set.find(4096 + 3 * old).unwrap();

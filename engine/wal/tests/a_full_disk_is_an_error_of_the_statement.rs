@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use common::*;
 use holdfast_base::Error;
-use holdfast_io::MemoryDisk;
+use holdfast_io::{Disk, MemoryDisk};
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
 use holdfast_wal::SpaceClass;
 
@@ -70,6 +70,41 @@ fn rollback_has_room_when_users_have_none() {
     drop(wal.reserve(4 * SEGMENT, SpaceClass::Rollback).unwrap());
     assert!(wal.reserve(4 * SEGMENT + 32, SpaceClass::Rollback).is_err());
     drop(wal.reserve(5 * SEGMENT, SpaceClass::Checkpoint).unwrap());
+}
+
+/// A larger capacity was taken at once. What is kept of it was measured in its larger segments,
+/// which were not prepared, so rollback and purge had no room any more.
+#[test]
+fn a_larger_log_is_refused_before_it_takes_the_room_of_rollback() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    let wal = create(&disk);
+    append_synced(&wal, b"one");
+    let (capacity, files) = (wal.capacity(), disk.list().unwrap());
+    // Two segments of the new size are needed. The writes of one: its zeros and its header.
+    let writes = (512 << 10) / (16 << 10) + 1;
+    let faults = [1, 2].map(|nth| (FaultOp::SetLen, nth)).into_iter();
+    for (op, nth) in faults.chain([1, writes, writes + 1, 2 * writes].map(|nth| (FaultOp::Write, nth))) {
+        disk.schedule(Fault::nth(op, nth).kind(FaultKind::Enospc).sticky());
+        assert!(matches!(wal.set_capacity(8 << 20), Err(Error::DiskFull(_))), "{op:?} {nth}");
+        disk.clear();
+        assert_eq!((wal.capacity(), disk.list().unwrap()), (capacity, files.clone()));
+        full(&disk);
+        drop(wal.reserve(4 * SEGMENT - 1000, SpaceClass::Rollback).unwrap());
+        drop(wal.reserve(5 * SEGMENT - 1000, SpaceClass::Checkpoint).unwrap());
+        disk.clear();
+    }
+    wal.set_capacity(8 << 20).unwrap();
+    full(&disk);
+    let larger = 2 * SEGMENT + 4096;
+    drop(wal.reserve(larger, SpaceClass::User).unwrap());
+    drop(wal.reserve(3 * larger, SpaceClass::Rollback).unwrap());
+    drop(wal.reserve(4 * larger, SpaceClass::Checkpoint).unwrap());
+    disk.clear();
+    for i in 0..300 {
+        append_synced(&wal, &payload(i, 8000));
+    }
+    drop(wal);
+    assert_eq!(recover(&disk).unwrap().1.len(), 301);
 }
 
 #[test]

@@ -393,7 +393,8 @@ impl Database {
     ///
     /// # Errors
     /// [`crate::Error::InvalidArgument`] below 4 MiB, or if it is too little for the log buffer
-    /// chosen at open; [`crate::Error::Poisoned`], [`crate::Error::Io`].
+    /// chosen at open; [`crate::Error::DiskFull`] if there is no room for what a larger log keeps
+    /// for rollback; then nothing has changed. [`crate::Error::Poisoned`], [`crate::Error::Io`].
     pub fn set_log_capacity_bytes(&self, bytes: u64) -> Result<()> {
         self.instance.set_log_capacity(bytes)
     }

@@ -323,16 +323,19 @@ impl Wal {
     }
 
     /// Changes the capacity, from now on. A smaller one takes effect as the checkpoint advances:
-    /// until then, users wait for room and files of the old size stay.
+    /// until then, users wait for room and files of the old size stay. For a larger one, what is
+    /// kept for rollback and the checkpoint is prepared first.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if the capacity is too small, by itself or for the log buffer;
-    /// then nothing has changed. Any error of the disk while files that are no longer needed are
-    /// removed; the capacity is changed all the same.
+    /// [`Error::DiskFull`], and any other error of the disk, if the segments for a larger one
+    /// cannot be prepared; then nothing has changed. Any error of the disk while files that are no
+    /// longer needed are removed; the capacity is changed all the same.
     pub fn set_capacity(&self, bytes: u64) -> Result<()> {
         self.check_open()?;
         let geometry = self.sizes.of_capacity(&self.config, bytes)?;
-        let removed = self.segments.resize(&geometry);
+        self.segments.resize(&geometry, || self.wanted_end(&geometry))?;
+        let removed = self.segments.remove_unused();
         self.metrics.set(Gauge::CheckpointMaxAge, geometry.user_limit);
         // There may be room now, or the checkpoint may be too old now.
         self.gate.call_first();
@@ -405,10 +408,14 @@ impl Wal {
         let _ = self.segments.recycle_below(lsn.0);
         // Ahead of need, on the checkpointer's time. A full disk is reported to the statements that
         // need room.
-        let promised = self.next_lsn().0 + self.gate.promised();
-        let _ = self.segments.prepare_to(promised + self.sizes.get().ahead());
+        let _ = self.segments.prepare_to(self.wanted_end(&self.sizes.get()));
         self.gate.call_first();
         Ok(())
+    }
+
+    /// How far segments should be prepared under these sizes.
+    fn wanted_end(&self, geometry: &Geometry) -> u64 {
+        self.next_lsn().0 + self.gate.promised() + geometry.ahead()
     }
 
     /// Writes a checkpoint slot and makes it durable.
