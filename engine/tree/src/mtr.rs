@@ -77,7 +77,8 @@ impl Store {
 
 impl<'a> Mtr<'a> {
     fn new(store: &'a Store, ticket: SpaceTicket<'a>, acc: &'a Access<'a>) -> Mtr<'a> {
-        let records = SPARE.take();
+        // A thread that ends has none any more.
+        let records = SPARE.try_with(Cell::take).unwrap_or_default();
         Mtr {
             store,
             acc,
@@ -250,7 +251,7 @@ impl Drop for Mtr<'_> {
             self.records.clear();
         }
         if self.records.capacity() <= KEEP_BUFFER_MAX {
-            SPARE.set(std::mem::take(&mut self.records));
+            let _ = SPARE.try_with(|spare| spare.set(std::mem::take(&mut self.records)));
         }
     }
 }
