@@ -98,7 +98,8 @@ fn code_of(error: &Error) -> Code {
 fn remember(message: String) {
     // A zero byte would end the message for C; nothing readable has one.
     let message = CString::new(message.replace('\0', "?")).unwrap_or_default();
-    MESSAGE.with(|m| *m.borrow_mut() = message);
+    // A thread that ends has none any more.
+    let _ = MESSAGE.try_with(|m| *m.borrow_mut() = message);
 }
 
 /// Runs the body of an entry point: errors become codes, and a panic does not get past it.
@@ -123,7 +124,7 @@ pub(crate) fn guard(body: impl FnOnce() -> Result<Code, Error>) -> Code {
 /// call.
 #[unsafe(no_mangle)]
 pub extern "C" fn hf_error_message() -> *const c_char {
-    MESSAGE.with(|m| m.borrow().as_ptr())
+    MESSAGE.try_with(|m| m.borrow().as_ptr()).unwrap_or(c"".as_ptr())
 }
 
 #[cfg(test)]
@@ -140,6 +141,26 @@ mod tests {
     fn a_panic_becomes_a_code() {
         assert_eq!(guard(|| panic!("so {}", 1)), Code::Panic);
         assert_eq!(message(), "a bug in the engine: so 1");
+    }
+
+    /// What a thread has used first it drops last.
+    struct FailsAtTheEnd;
+
+    impl Drop for FailsAtTheEnd {
+        fn drop(&mut self) {
+            assert_eq!(guard(|| Err(Error::Deadlock)), Code::Deadlock);
+            assert_eq!(message(), "");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_ends_gets_codes_without_words() {
+        thread_local!(static KEPT: FailsAtTheEnd = const { FailsAtTheEnd });
+        let thread = std::thread::spawn(|| {
+            KEPT.with(|_| ());
+            guard(|| Err(Error::Deadlock))
+        });
+        assert_eq!(thread.join().unwrap(), Code::Deadlock);
     }
 
     #[test]
