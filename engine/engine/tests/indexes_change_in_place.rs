@@ -347,3 +347,19 @@ fn an_index_that_is_renamed_keeps_its_entries() {
     assert_eq!(read(&db, "t", 1), before);
     assert_sound(&db);
 }
+
+/// The second time failed, and then the indexes that the table had got were freed.
+#[test]
+fn a_change_is_made_once() {
+    let (_disk, db) = common::on_memory_disk();
+    let db = raw(&db);
+    fill(&db, "t");
+    let mut alter = build(&db, "t").unwrap();
+    for is_first in [true, false] {
+        alter.become_table(&[IndexSource::Added(0), IndexSource::Kept(1)], b"new").unwrap();
+        assert_eq!(db.commit_alters(&mut [&mut alter], &[], common::WAIT).is_ok(), is_first);
+    }
+    drop(alter);
+    assert_added(&db, "t");
+    assert_sound(&db);
+}

@@ -64,8 +64,13 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them;
     /// [`Error::DuplicateKey`] if rows have changed so that an entry is there twice, see
-    /// [`RawAlter::duplicate`]; those of the log.
+    /// [`RawAlter::duplicate`]; [`Error::InvalidArgument`] if a change was made before; those of
+    /// the log.
     pub fn commit_alters(&self, alters: &mut [&mut RawAlter], others: &[(&str, &[u8])], wait: Duration) -> Result<()> {
+        // The table has the new indexes: they must not be taken for those of a change that failed.
+        if alters.iter().any(|alter| alter.done) {
+            return Err(Error::invalid("the change of the table was made before"));
+        }
         let change = |alter: &mut &mut RawAlter| alter.outcome.take();
         let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
         let outcomes = outcomes.ok_or_else(|| Error::invalid("it was not said what becomes of the table"))?;
