@@ -75,6 +75,24 @@ fn with_its_rows_indexes_and_marks() {
     common::assert_sound(db.database());
 }
 
+/// The second time failed, and left the new table with the numbers of the old one: after a crash it
+/// gave out some of them again.
+#[test]
+fn once() {
+    let disk = CrashDisk::new();
+    let db = RawDatabase::new(common::create_on(&disk));
+    fill(&db, "a");
+    let mut load = anew(&db, "a", 7).unwrap();
+    replace(&db, &mut load).unwrap();
+    let new = db.open_table("a").unwrap();
+    new.raise_mark(0, 5_000, 0).unwrap();
+    assert!(matches!(replace(&db, &mut load), Err(Error::InvalidArgument(_))));
+    db.flush_log().unwrap();
+    let after = disk.reboot(0);
+    let db = RawDatabase::new(common::open_on(&after));
+    assert_eq!(db.open_table("a").unwrap().mark(0), 5_000);
+}
+
 #[test]
 fn while_readers_go_on_and_writers_stay_away() {
     let db = database();

@@ -140,6 +140,11 @@ impl Anew {
         &self.new.store
     }
 
+    /// Whether it has taken the place of the table that it is made from.
+    pub(crate) fn has_its_place(&self) -> bool {
+        self.is_done
+    }
+
     /// The space of the table that it is made from.
     pub(crate) fn old_space(&self) -> SpaceId {
         self.old.record.space

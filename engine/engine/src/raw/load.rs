@@ -262,7 +262,8 @@ impl RawDatabase {
         let mut tables = Vec::new();
         for (load, options) in loads.iter_mut().zip(options) {
             let is_complete = load.filling.is_none();
-            let anew = load.anew.as_mut().filter(|_| is_complete);
+            // One that has its place counts up numbers of its own.
+            let anew = load.anew.as_mut().filter(|anew| is_complete && !anew.table.has_its_place());
             let anew = anew.ok_or_else(|| Error::invalid("no table was made anew"))?;
             anew.take_over_marks(instance)?;
             tables.push((&mut anew.table, *options));
