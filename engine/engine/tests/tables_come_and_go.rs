@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use common::ROWS;
 use holdfast::io::Disk;
+use holdfast::raw::{Lifetime, RawDatabase};
 use holdfast::{Database, Error, TableDefinition, WriteOptions};
 
 fn files(disk: &impl Disk) -> Vec<String> {
@@ -154,4 +155,18 @@ fn a_transaction_waits_for_a_drop_that_is_under_way() {
         });
         common::assert_sound(&db);
     }
+}
+
+/// There was a table of the old name, too, that no catalog had: with it the file of both went.
+#[test]
+fn a_renamed_table_gets_options_by_its_new_name_only() {
+    let (disk, db) = common::on_memory_disk();
+    let db = RawDatabase::new(db);
+    db.create_table("a", &[], b"old", Lifetime::Lasting).unwrap();
+    assert!(matches!(db.rename_table("a", "b", &[("a", b"new")]), Err(Error::TableNotFound(_))));
+    db.rename_table("a", "b", &[("b", b"new")]).unwrap();
+    assert!(matches!(db.drop_table("a", common::WAIT), Err(Error::TableNotFound(_))));
+    assert_eq!((db.tables(), files(&disk).len()), (vec![(String::from("b"), b"new".to_vec())], 1));
+    db.close().unwrap();
+    common::assert_sound(&common::open_on(&disk));
 }

@@ -560,6 +560,10 @@ pub(crate) fn rename_table(instance: &Instance, from: &str, to: &str, options: &
     // Another table may be about to take its place.
     keep_for_prepared(instance, table)?;
     let (own, others): (Vec<_>, Vec<_>) = options.iter().copied().partition(|(name, _)| *name == to);
+    // There is no table of that name any more, and the definitions must not say so.
+    if others.iter().any(|(name, _)| *name == from) {
+        return Err(Error::TableNotFound(from.into()));
+    }
     let mut record = table.record.clone();
     record.version = record.version.wrapping_add(1);
     if let Some((_, options)) = own.first() {
