@@ -361,5 +361,18 @@ fn a_change_is_made_once() {
     }
     drop(alter);
     assert_added(&db, "t");
-    assert_sound(&db);
+}
+
+/// Its record became the old one again, with an index whose pages were freed.
+#[test]
+fn a_table_that_changes_is_none_of_the_others() {
+    let (_disk, db) = common::on_memory_disk();
+    let db = raw(&db);
+    fill(&db, "t");
+    let mut alter = build(&db, "t").unwrap();
+    alter.become_table(&[IndexSource::Added(0)], b"new").unwrap();
+    let made = db.commit_alters(&mut [&mut alter], &[("t", b"another")], common::WAIT);
+    assert!(matches!(made, Err(Error::InvalidArgument(_))));
+    drop(alter);
+    assert_old(&db, "t");
 }

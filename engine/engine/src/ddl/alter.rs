@@ -249,6 +249,10 @@ fn replace(
     };
     let changes = alterations.iter_mut().map(change).collect::<Result<Vec<_>>>()?;
     let records: Vec<_> = changes.iter().map(|c| (c.old.name.as_str(), &c.record, &c.unused)).collect();
+    // The record with these options would be that of the table as it was.
+    if let Some((name, _)) = options.iter().find(|(name, _)| records.iter().any(|(changed, ..)| changed == name)) {
+        return Err(Error::invalid(format!("what is kept with table `{name}` is said by its change")));
+    }
     let others = with_options(instance, options)?;
     let replaced = instance.catalog.replace_all(&instance.txns, &records, &named(&others));
     if let (Err(error), Some(first)) = (&replaced, changes.first())
