@@ -161,8 +161,10 @@ pub(crate) fn check_out<T>(out: *mut *mut T) -> Result<(), Error> {
 /// # Safety
 /// [The rules](crate#rules) for an out pointer.
 pub(crate) unsafe fn give<T>(out: *mut *mut T, value: T) -> Result<(), Error> {
+    // Before the handle is made: an assignment would evaluate its right side first, and leak it.
     // SAFETY: the caller promises that it is writable, or null.
-    *unsafe { out.as_mut() }.ok_or_else(null_handle)? = Box::into_raw(Box::new(value));
+    let out = unsafe { out.as_mut() }.ok_or_else(null_handle)?;
+    *out = Box::into_raw(Box::new(value));
     Ok(())
 }
 
@@ -248,6 +250,14 @@ mod tests {
         assert_eq!(read(&raw const from).unwrap(), Grown { struct_size: 16, old: 1, new: 0 });
         let from = Grown { struct_size: size_of::<Grown>(), old: 1, new: 2 };
         assert_eq!(read(&raw const from).unwrap(), from);
+    }
+
+    #[test]
+    fn what_has_no_place_is_dropped() {
+        let value = std::rc::Rc::new(());
+        // SAFETY: a null pointer is an error.
+        assert!(unsafe { give(std::ptr::null_mut(), std::rc::Rc::clone(&value)) }.is_err());
+        assert_eq!(std::rc::Rc::strong_count(&value), 1);
     }
 
     #[test]
