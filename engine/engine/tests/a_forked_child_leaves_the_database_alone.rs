@@ -5,7 +5,7 @@
 mod common;
 
 use common::ROWS;
-use holdfast::{Database, Error, FlushAtCommit, Result};
+use holdfast::{Database, Error, FlushAtCommit, ReplacementPolicy, Result};
 
 fn is_closed<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Closed(_)))
@@ -36,16 +36,20 @@ fn whatever_it_does_with_the_handles() {
     common::fill(&db, 0, 500);
     let (clone, snapshot, unfinished) = (db.clone(), db.begin_read().unwrap(), db.begin_write().unwrap());
     unfinished.open_table(&ROWS).unwrap().upsert(1, "not committed").unwrap();
+    let another = db.begin_write().unwrap();
+    another.open_table(&ROWS).unwrap().upsert(3, "not committed").unwrap();
     let path = dir.path().to_owned();
-    let (mut handles, mut transactions) = (Some((db, clone)), Some((snapshot, unfinished)));
+    let (mut handles, mut transactions) = (Some((db, clone)), Some((snapshot, unfinished, another)));
 
     let good = in_child(|| {
         let (db, clone) = handles.take().unwrap();
-        let (snapshot, unfinished) = transactions.take().unwrap();
+        let (snapshot, unfinished, another) = transactions.take().unwrap();
         let refused = is_closed(db.begin_read())
             && is_closed(db.begin_write())
             && is_closed(db.checkpoint())
             && is_closed(db.compact())
+            && is_closed(db.set_replacement_policy(ReplacementPolicy::Lru))
+            && is_closed(another.rollback())
             && is_closed(snapshot.open_table(&ROWS).and_then(|rows| rows.get(1)))
             && is_closed(unfinished.open_table(&ROWS).and_then(|rows| rows.upsert(2, "the child's")))
             && is_closed(unfinished.commit_with(FlushAtCommit::Lazy))

@@ -402,7 +402,8 @@ impl Database {
     /// Changes the replacement policy while the cache is in use; its content stays.
     ///
     /// # Errors
-    /// [`crate::Error::InvalidArgument`] for a parameter out of range.
+    /// [`crate::Error::InvalidArgument`] for a parameter out of range; [`crate::Error::Closed`],
+    /// [`crate::Error::Poisoned`].
     pub fn set_replacement_policy(&self, policy: ReplacementPolicy) -> Result<()> {
         self.instance.set_policy(policy)
     }

@@ -167,8 +167,8 @@ impl WriteTransaction {
     /// Undoes all changes. Dropping the transaction does the same; this reports errors.
     ///
     /// # Errors
-    /// [`crate::Error::Poisoned`], [`crate::Error::Io`]: the changes are then undone by the next
-    /// open.
+    /// [`crate::Error::Poisoned`], [`crate::Error::Closed`], [`crate::Error::Io`]: the changes are
+    /// then undone by the next open.
     pub fn rollback(self) -> Result<()> {
         self.transaction.rollback()
     }

@@ -217,6 +217,7 @@ impl Instance {
 
     pub(crate) fn set_policy(&self, policy: ReplacementPolicy) -> Result<()> {
         check_policy(policy)?;
+        self.check()?;
         let mut current = self.policy.lock();
         self.pool().set_policy(policy_kind(policy));
         *current = policy;

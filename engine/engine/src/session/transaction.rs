@@ -413,6 +413,9 @@ impl Transaction {
     }
 
     pub(crate) fn rollback(&self) -> Result<()> {
+        // In a forked child the mutex may be held by a thread that there is not, and so may each
+        // latch that the rollback takes.
+        self.instance.lease.check()?;
         self.txn.lock().rollback()
     }
 
