@@ -71,6 +71,9 @@ impl RawDatabase {
         if alters.iter().any(|alter| alter.done) {
             return Err(Error::invalid("the change of the table was made before"));
         }
+        if !alters.iter().all(|alter| Arc::ptr_eq(self.instance(), &alter.instance)) {
+            return Err(Error::invalid("the change is one of another database"));
+        }
         let change = |alter: &mut &mut RawAlter| alter.outcome.take();
         let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
         let outcomes = outcomes.ok_or_else(|| Error::invalid("it was not said what becomes of the table"))?;

@@ -261,7 +261,7 @@ impl RawDatabase {
         let instance = self.instance();
         let mut tables = Vec::new();
         for (load, options) in loads.iter_mut().zip(options) {
-            let is_complete = load.filling.is_none();
+            let is_complete = load.filling.is_none() && Arc::ptr_eq(instance, &load.instance);
             // One that has its place counts up numbers of its own.
             let anew = load.anew.as_mut().filter(|anew| is_complete && !anew.table.has_its_place());
             let anew = anew.ok_or_else(|| Error::invalid("no table was made anew"))?;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use holdfast_metrics::Local;
 use holdfast_txn::{
-    CursorOptions, Direction, EarlyRelease, LockMode, LockWait, NewValue, Part, RowCursor, ScanMode, Txn, TxnSavepoint,
+    CursorOptions, Direction, EarlyRelease, LockMode, LockWait, NewValue, Part, RowCursor, ScanMode, TableIndex, Txn,
+    TxnSavepoint,
 };
 
 use super::RawTable;
@@ -119,7 +120,22 @@ impl RawTransaction {
         self.txn.statement_begin()
     }
 
+    /// An index of a table of the transaction's database: what is logged in one database must not
+    /// be of pages of another.
+    fn index<'t>(&self, table: &'t RawTable, no: u32) -> Result<&'t Arc<TableIndex>> {
+        self.check_own(table)?;
+        table.index(no)
+    }
+
+    fn check_own(&self, table: &RawTable) -> Result<()> {
+        if Arc::ptr_eq(&**self.instance, &table.instance) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("table `{}` is one of another database", table.name())))
+    }
+
     fn enter(&mut self, table: &RawTable) -> Result<()> {
+        self.check_own(table)?;
         if !self.entered.iter().any(|e| e.is_of(&table.handle.store)) {
             self.entered.push(table.handle.enter()?);
         }
@@ -140,7 +156,7 @@ impl RawTransaction {
         value: impl Into<NewValue<'v>>,
     ) -> Result<()> {
         self.enter(table)?;
-        self.txn.insert(table.index(index)?, key, value)
+        self.txn.insert(self.index(table, index)?, key, value)
     }
 
     /// Adds an entry; no other one may begin with the first `prefix` bytes of `key`.
@@ -156,7 +172,7 @@ impl RawTransaction {
         value: &[u8],
     ) -> Result<()> {
         self.enter(table)?;
-        self.txn.insert_unique(table.index(index)?, key, prefix, value)
+        self.txn.insert_unique(self.index(table, index)?, key, prefix, value)
     }
 
     /// As [`RawTransaction::insert`]. On [`Error::DuplicateKey`] the entry that is in the way is
@@ -198,7 +214,7 @@ impl RawTransaction {
         self.enter(table)?;
         let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
         loop {
-            match self.txn.insert_unique_waiting(table.index(index)?, key, prefix, value, mode) {
+            match self.txn.insert_unique_waiting(self.index(table, index)?, key, prefix, value, mode) {
                 Err(Error::DuplicateKey) => {}
                 result => return result,
             }
@@ -212,7 +228,7 @@ impl RawTransaction {
 
     fn lock_entry(&mut self, table: &RawTable, index: u32, key: &[u8], exclusive: bool) -> Result<bool> {
         let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
-        self.txn.lock_entry(table.index(index)?, key, mode)
+        self.txn.lock_entry(self.index(table, index)?, key, mode)
     }
 
     /// Replaces the value of an entry; whether there was one.
@@ -227,7 +243,7 @@ impl RawTransaction {
         value: impl Into<NewValue<'v>>,
     ) -> Result<bool> {
         self.enter(table)?;
-        self.txn.update(table.index(index)?, key, value, None)
+        self.txn.update(self.index(table, index)?, key, value, None)
     }
 
     /// Removes an entry; whether there was one.
@@ -236,7 +252,7 @@ impl RawTransaction {
     /// As [`RawTransaction::insert`].
     pub fn delete(&mut self, table: &RawTable, index: u32, key: &[u8]) -> Result<bool> {
         self.enter(table)?;
-        self.txn.delete(table.index(index)?, key, None)
+        self.txn.delete(self.index(table, index)?, key, None)
     }
 
     /// Notes for the index that is being added as number `added` that an entry has come, or has
@@ -277,7 +293,7 @@ impl RawTransaction {
         lock: Option<RawLock>,
         out: &mut Vec<u8>,
     ) -> Result<bool> {
-        let index = table.index(index)?;
+        let index = self.index(table, index)?;
         let Some(lock) = lock else { return self.txn.get(index, key, out) };
         if !lock.any_age {
             self.txn.check_age(index)?;
@@ -291,7 +307,7 @@ impl RawTransaction {
     /// # Errors
     /// As [`RawTransaction::get`].
     pub fn contains(&mut self, table: &RawTable, index: u32, key: &[u8], lock: Option<RawLock>) -> Result<bool> {
-        let index = table.index(index)?;
+        let index = self.index(table, index)?;
         let Some(lock) = lock else { return self.txn.contains(index, key) };
         if !lock.any_age {
             self.txn.check_age(index)?;
@@ -305,7 +321,7 @@ impl RawTransaction {
     /// # Errors
     /// As [`RawTransaction::get`].
     pub fn get_head(&mut self, table: &RawTable, index: u32, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
-        self.txn.get_part(table.index(index)?, key, Part::Head, out)
+        self.txn.get_part(self.index(table, index)?, key, Part::Head, out)
     }
 
     /// Returns what [`RawTransaction::get`] added to a lock last; see [`Txn::early_release`].
@@ -318,7 +334,7 @@ impl RawTransaction {
     /// # Errors
     /// As [`RawTable::rows`].
     pub fn unlock(&mut self, table: &RawTable, index: u32, key: &[u8], release: EarlyRelease) -> Result<()> {
-        self.txn.unlock(table.index(index)?, key, release);
+        self.txn.unlock(self.index(table, index)?, key, release);
         Ok(())
     }
 
@@ -339,7 +355,7 @@ impl RawTransaction {
         let any_age = lock.is_some_and(|lock| lock.any_age);
         let (lock, wait) = (lock.map(RawLock::mode), lock.and_then(RawLock::wait));
         let options = CursorOptions { direction, scan, lock, wait, part, committed_if_locked, any_age };
-        self.txn.cursor(table.index(index)?, bounds.0, bounds.1, options)
+        self.txn.cursor(self.index(table, index)?, bounds.0, bounds.1, options)
     }
 
     /// Commits; waits until that is as durable as `flush` says.
