@@ -376,3 +376,25 @@ fn a_table_that_changes_is_none_of_the_others() {
     drop(alter);
     assert_old(&db, "t");
 }
+
+/// It had lacked the entries that were pushed: rows were not found by it.
+#[test]
+fn an_index_is_added_when_it_is_finished() {
+    let (_disk, db) = common::on_memory_disk();
+    let db = raw(&db);
+    fill(&db, "t");
+    let mut alter = db.begin_alter("t", &[("second", true)], false, common::WAIT).unwrap();
+    for i in 0..ROWS {
+        alter.push(0, &entry(i).0, 4, &entry(i).1).unwrap();
+    }
+    for is_finished in [false, true] {
+        alter.become_table(&[IndexSource::Added(0), IndexSource::Kept(1)], b"new").unwrap();
+        if is_finished {
+            alter.finish().unwrap();
+            assert!(matches!(alter.push(0, &entry(0).0, 4, b"\x04"), Err(Error::InvalidArgument(_))));
+        }
+        assert_eq!(db.commit_alters(&mut [&mut alter], &[], common::WAIT).is_ok(), is_finished);
+    }
+    drop(alter);
+    assert_added(&db, "t");
+}

@@ -64,8 +64,8 @@ impl RawDatabase {
     /// # Errors
     /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them;
     /// [`Error::DuplicateKey`] if rows have changed so that an entry is there twice, see
-    /// [`RawAlter::duplicate`]; [`Error::InvalidArgument`] if a change was made before; those of
-    /// the log.
+    /// [`RawAlter::duplicate`]; [`Error::InvalidArgument`] if a change was made before, or adds
+    /// indexes and is not finished; those of the log.
     pub fn commit_alters(&self, alters: &mut [&mut RawAlter], others: &[(&str, &[u8])], wait: Duration) -> Result<()> {
         // The table has the new indexes: they must not be taken for those of a change that failed.
         if alters.iter().any(|alter| alter.done) {
@@ -73,6 +73,9 @@ impl RawDatabase {
         }
         if !alters.iter().all(|alter| Arc::ptr_eq(self.instance(), &alter.instance)) {
             return Err(Error::invalid("the change is one of another database"));
+        }
+        if alters.iter().any(|alter| !alter.alteration.added.is_empty() && !alter.load.is_finished()) {
+            return Err(Error::invalid("an index that is added does not have its entries yet"));
         }
         let change = |alter: &mut &mut RawAlter| alter.outcome.take();
         let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();

@@ -64,6 +64,8 @@ pub struct RawLoad {
     /// Bytes of entries that are collected even if the share is more: tests have less.
     collect_bytes: usize,
     duplicate: Option<Duplicate>,
+    /// All that was pushed is in the indexes, and nothing more may come: others may use them.
+    is_finished: bool,
     /// If it fills a table that is to take the place of another one.
     anew: Option<Renewal>,
 }
@@ -128,6 +130,7 @@ impl RawLoad {
             share,
             collect_bytes,
             duplicate: None,
+            is_finished: false,
             anew: None,
         };
         Ok(load)
@@ -139,8 +142,11 @@ impl RawLoad {
     /// # Errors
     /// [`Error::DuplicateKey`]: now, or later, when the entry is compared with others;
     /// [`RawLoad::duplicate`] says which it was. [`Error::InvalidArgument`] if there is no such
-    /// index, or the prefix is longer than the key; those of writing pages.
+    /// index, the prefix is longer than the key, or the load is finished; those of writing pages.
     pub fn push<'v>(&mut self, index: u32, key: &[u8], prefix: usize, value: impl Into<NewValue<'v>>) -> Result<()> {
+        if self.is_finished {
+            return Err(Error::invalid("the load is finished"));
+        }
         let value = value.into();
         let no = index as usize;
         let load = self.indexes.get_mut(no).ok_or_else(|| Error::invalid(format!("there is no index {index}")))?;
@@ -158,6 +164,9 @@ impl RawLoad {
     /// # Errors
     /// As [`RawLoad::push`]; [`Error::Interrupted`] if the session has been killed.
     pub fn finish(&mut self) -> Result<()> {
+        if self.is_finished {
+            return Ok(());
+        }
         for no in 0..self.indexes.len() {
             self.instance.txns.check_session()?;
             self.fill(no)?;
@@ -168,7 +177,13 @@ impl RawLoad {
             filling.finish()?;
         }
         self.filling = None;
+        self.is_finished = true;
         Ok(())
+    }
+
+    /// Whether all that was pushed is in the indexes.
+    pub(super) fn is_finished(&self) -> bool {
+        self.is_finished
     }
 
     /// Makes trees of what was written so far.
