@@ -66,6 +66,8 @@ pub struct RawLoad {
     duplicate: Option<Duplicate>,
     /// All that was pushed is in the indexes, and nothing more may come: others may use them.
     is_finished: bool,
+    /// Why it could not be finished: a part of what was pushed is gone.
+    failed: Option<Error>,
     /// If it fills a table that is to take the place of another one.
     anew: Option<Renewal>,
 }
@@ -131,6 +133,7 @@ impl RawLoad {
             collect_bytes,
             duplicate: None,
             is_finished: false,
+            failed: None,
             anew: None,
         };
         Ok(load)
@@ -167,18 +170,23 @@ impl RawLoad {
         if self.is_finished {
             return Ok(());
         }
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        self.fill_all().inspect_err(|error| self.failed = Some(error.clone()))?;
+        self.filling = None;
+        self.is_finished = true;
+        Ok(())
+    }
+
+    fn fill_all(&mut self) -> Result<()> {
         for no in 0..self.indexes.len() {
             self.instance.txns.check_session()?;
             self.fill(no)?;
         }
         self.attach_all()?;
         store::begin_now(&self.instance.txns, self.file.lifetime, self.indexes.iter().map(|load| &load.index));
-        if let Some(filling) = &self.filling {
-            filling.finish()?;
-        }
-        self.filling = None;
-        self.is_finished = true;
-        Ok(())
+        self.filling.as_ref().map_or(Ok(()), Filling::finish)
     }
 
     /// Whether all that was pushed is in the indexes.
@@ -459,6 +467,8 @@ mod tests {
             assert!(matches!(result, Err(Error::DuplicateKey)), "{result:?}");
             let duplicate = load.duplicate().unwrap();
             assert_eq!((duplicate.index, duplicate.key[1]), (1, 40));
+            // Not even if it is tried again: what was merged by then is gone.
+            assert!(matches!(load.finish(), Err(Error::DuplicateKey)));
         }
     }
 
