@@ -281,13 +281,16 @@ impl Purger {
                     dead_chain = self.dead_chain(index, txn, &record, copied, acc)?;
                 }
             }
+            let pages = committed.log.pages();
             let emptied = committed.log.pop();
-            committed.log.let_chain_go(record.chain_pages(self.undo.page_size()));
             // The records of a log that is retired may stay, but none that names a chain that is
-            // freed.
+            // freed. If it cannot be cut it is purged again: else a log of one record would be
+            // retired with it, a compaction would free the chain, and the purge after a crash what
+            // is in its place.
             if dead_chain.is_some() || (emptied && (copied || committed.log.pages() > 1)) {
-                committed.log.cut(&self.undo, acc)?;
+                committed.log.cut(&self.undo, acc).inspect_err(|_| committed.log.unpop(pages))?;
             }
+            committed.log.let_chain_go(record.chain_pages(self.undo.page_size()));
             if let (Some(index), Some(chain)) = (&index, dead_chain)
                 && !holdfast_base::planted!("dead-values-stay")
             {

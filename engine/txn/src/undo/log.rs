@@ -350,6 +350,14 @@ impl UndoLog {
         self.count == 0
     }
 
+    /// Takes [`UndoLog::pop`] back, behind which the cut has failed: the page has the record still.
+    /// `pages`: how many the log had then. If the cut has given one back, the record is gone.
+    pub fn unpop(&mut self, pages: usize) {
+        if self.pages.len() == pages {
+            self.count += 1;
+        }
+    }
+
     /// Pops the last records of a log of one page as long as they ask nothing of purge. Returns how
     /// many.
     pub fn pop_quiet(&mut self) -> u16 {
@@ -537,6 +545,18 @@ mod tests {
         assert_eq!((log.pop_quiet(), log.pop(), log.pop_quiet()), (0, false, 0));
         assert_eq!((log.pop(), log.pop_quiet(), log.records()), (false, 2, 0));
         assert_eq!(log.pop_quiet(), 0);
+    }
+
+    #[test]
+    fn a_pop_that_is_taken_back_leaves_what_was_there() {
+        let mut log = log(1, &[0]);
+        assert!(log.pop());
+        log.unpop(1);
+        assert_eq!(log.records(), 1);
+        // The record was on a page that has been given back.
+        assert!(log.pop());
+        log.unpop(2);
+        assert_eq!(log.records(), 0);
     }
 
     #[test]
