@@ -41,6 +41,11 @@ impl LostVersions {
         self.note(no, error);
     }
 
+    /// Whether a log is set aside.
+    pub fn has_set_aside(&self) -> bool {
+        !self.what.lock().1.is_empty()
+    }
+
     /// Whether the log of `txn` is set aside.
     pub fn is_set_aside(&self, txn: TxnId) -> bool {
         self.upto.load(Ordering::Acquire) > 0 && self.what.lock().1.contains(&txn)

@@ -67,13 +67,15 @@ pub(crate) struct Purger {
 }
 
 impl Purger {
-    /// Whether no log waits and no version is kept.
+    /// Whether no log waits or is set aside, and no version is kept. The records of a log that is set
+    /// aside name chains, and the next open may find its pages sound.
     ///
     /// # Errors
     /// Those of reading the version tree.
     pub fn keeps_nothing(&self) -> Result<bool> {
         // A log in the hands of purge is in no list.
         let _turn = self.turn.lock();
-        Ok(self.history.len() == 0 && self.shelf.is_empty() && self.versions.is_empty()?)
+        let no_log = self.history.len() == 0 && self.shelf.is_empty() && !self.lost.has_set_aside();
+        Ok(no_log && self.versions.is_empty()?)
     }
 }
