@@ -260,14 +260,16 @@ impl VersionTree {
         let mut value = self.encode_value(&key, &entry, acc)?;
         let mut there = None;
         // As a rule there is none, and the tree is gone through once.
-        self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |current| {
+        let put = self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |current| {
             there = current.map(<[u8]>::to_vec);
             Ok(if there.is_none() { Action::Put(value.clone()) } else { Action::Keep })
-        })?;
+        });
+        self.or_free(put, &value, acc)?;
         if let Some(old) = there {
             self.free_spilled(&value, acc)?;
             value = self.encode_value(&key, &self.merge(&key, &old, entry, acc)?, acc)?;
-            self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |_| Ok(Action::Put(value.clone())))?;
+            let put = self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |_| Ok(Action::Put(value.clone())));
+            self.or_free(put, &value, acc)?;
             let (now, before) = (size(&key, &value), size(&key, &old));
             self.account(0, now as i64 - before as i64);
             self.free_spilled(&old, acc)?;
@@ -298,6 +300,12 @@ impl VersionTree {
             value.bytes(&body);
         }
         Ok(value)
+    }
+
+    /// Frees the chain of a value that was not put. Purge tries again and again, and nothing else
+    /// gives back what is lost of the undo space.
+    fn or_free<T>(&self, put: Result<T>, value: &[u8], acc: &Access<'_>) -> Result<T> {
+        put.inspect_err(|_| drop(self.free_spilled(value, acc)))
     }
 
     fn free_spilled(&self, value: &[u8], acc: &Access<'_>) -> Result<()> {
