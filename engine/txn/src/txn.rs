@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 use holdfast_base::sync::Mutex;
 use holdfast_base::time::Instant;
-use holdfast_base::{Error, IndexId, Result, TxnId};
+use holdfast_base::{Error, IndexId, Lsn, Result, TxnId};
 use holdfast_metrics::{Counter, Gauge, Local, Timing, local};
 
 use crate::entry::last_read::{ForCursors, LastRead};
@@ -64,6 +64,9 @@ pub struct Txn {
     xid: Option<Vec<u8>>,
     /// How durable it was to be when it was prepared, and is to be when that is taken back.
     prepared: FlushAtCommit,
+    /// Where the log says that a prepare which has failed is taken back: its rollback waits for
+    /// that.
+    taken_back: Option<Lsn>,
     /// A rollback to so many changes, or of a [`Txn::prepare`], has failed: what came later is
     /// there in part.
     half_undone: Option<u64>,
@@ -115,6 +118,7 @@ impl Txn {
             early_release: EarlyRelease::Nothing,
             xid: None,
             prepared: FlushAtCommit::Sync,
+            taken_back: None,
             half_undone: None,
             committed: None,
             last_read: LastRead::default(),
@@ -243,7 +247,11 @@ impl Txn {
         let Some(log) = &mut self.log else { return Ok(()) };
         let system = &self.system;
         let goes_on = GoesOn { owner: &owner, deltas: &mut self.deltas };
-        let result = system.unprepare(log).and_then(|_| system.undo_to(log, savepoint.records, Some(goes_on)));
+        let unprepared = system.unprepare(log);
+        if let Ok(Some(lsn)) = unprepared {
+            self.taken_back = Some(lsn);
+        }
+        let result = unprepared.and_then(|_| system.undo_to(log, savepoint.records, Some(goes_on)));
         system.release_unsaid_xid(log, &mut self.xid);
         owner.undid();
         owner.set_undo_records(log.records());
@@ -362,7 +370,11 @@ impl Txn {
             let lsn = log.prepare(&system.undo, xid, &acc);
             if let Err(error) = lsn.and_then(|lsn| system.wait_durable(lsn, durability)) {
                 // What the page says and what is known here has to be the same.
-                self.half_undone = log.unprepare(&system.undo, &acc).is_err().then_some(0);
+                match log.unprepare(&system.undo, &acc) {
+                    Ok(None) => {}
+                    Ok(taken_back) => (self.taken_back, self.prepared) = (taken_back, durability),
+                    Err(_) => (self.half_undone, self.prepared) = (Some(0), durability),
+                }
                 system.release_unsaid_xid(log, &mut self.xid);
                 return Err(error);
             }
@@ -498,7 +510,8 @@ impl Txn {
                 self.system.release_unsaid_xid(&log, &mut self.xid);
                 self.system.finish_rollback(&owner, log);
                 // A coordinator that was told of an error must not find it prepared after a crash.
-                lsn.map_or(Ok(()), |lsn| self.system.wait_durable(lsn, self.prepared))
+                let unprepared = lsn.or(self.taken_back);
+                unprepared.map_or(Ok(()), |lsn| self.system.wait_durable(lsn, self.prepared))
             }
             Err(error) => {
                 let (txn, is_said) = (log.txn(), log.is_prepared());

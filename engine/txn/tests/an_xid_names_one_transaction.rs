@@ -153,6 +153,21 @@ fn a_prepare_that_was_not_made_durable_is_taken_back() {
     assert_eq!((db.sys.prepared().len(), db.sys.stats().losers), (1, 1));
 }
 
+/// What had been prepared without success was no more prepared when its rollback began, so that did
+/// not wait for the log. The prepare may be in the log's file, and the word that it was taken back
+/// not: after a crash the transaction was prepared, though its rollback had been acknowledged.
+#[test]
+fn the_rollback_behind_a_prepare_that_failed_is_durable() {
+    let (_, disk, db) = database();
+    let mut txn = changed(&db, 0..3);
+    disk.schedule(Fault::nth(FaultOp::Write, 1).on("wal.000001").kind(FaultKind::Enospc));
+    assert!(txn.prepare(b"x", FlushAtCommit::Sync).is_err());
+    disk.clear();
+    let taken_back = db.store.wal().next_lsn();
+    txn.rollback().unwrap();
+    assert!(db.store.wal().durable_lsn() >= taken_back);
+}
+
 #[test]
 fn a_prepare_that_cannot_be_taken_back_leaves_nothing_but_a_rollback() {
     let (crash, disk, db) = database();
