@@ -8,9 +8,12 @@
 #include "errors.h"
 #include "variables.h"
 
+#include <algorithm>
+#include <fcntl.h>
 #include <filesystem>
 #include <map>
 #include <set>
+#include <unistd.h>
 
 namespace holdfast {
 
@@ -67,8 +70,28 @@ static bool find_definitions(Definitions *found)
   return false;
 }
 
+/* Makes the content of a file durable, or the names in a directory. */
+static bool make_durable(const fs::path &path)
+{
+  int fd= ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  bool done= fd >= 0 && !fsync(fd);
+  std::error_code error(done ? 0 : errno, std::generic_category());
+  if (fd >= 0)
+    ::close(fd);
+  return error && failed(number_of(error), "making durable " + path.string(), error);
+}
+
+/* The directory that has the name of `dir`. */
+static fs::path above(const fs::path &dir)
+{
+  fs::path parent= (dir.has_filename() ? dir : dir.parent_path()).parent_path();
+  return parent.empty() ? fs::path(".") : parent;
+}
+
+/* They are as durable as the database beside them when this returns, and so is the name of `dir`. */
 static bool copy_definitions(const Definitions &definitions, const fs::path &dir)
 {
+  std::set<fs::path> changed{dir, above(dir)};
   for (const auto &definition : definitions)
   {
     std::error_code error;
@@ -79,8 +102,11 @@ static bool copy_definitions(const Definitions &definitions, const fs::path &dir
     fs::copy_file(definition.first, to, error);
     if (error)
       return failed(number_of(error), "copying " + definition.first, error);
+    if (make_durable(to))
+      return true;
+    changed.insert(to.parent_path());
   }
-  return false;
+  return std::any_of(changed.begin(), changed.end(), make_durable);
 }
 
 extern "C" bool is_killed(void *thd)
