@@ -16,6 +16,7 @@
 #include "sql_lex.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -276,6 +277,10 @@ static hf_flush flush_of(THD *thd)
   }
 }
 
+/* A transaction that the binary log has is prepared still, since the engine could not commit it. Only a
+   start of the server asks again, and finds it in the binary log as long as that is kept. */
+static std::atomic<bool> binary_log_is_ahead{false};
+
 int Connection::commit(THD *thd, bool all)
 {
   if (!transaction)
@@ -290,11 +295,12 @@ int Connection::commit(THD *thd, bool all)
     rollback(thd, true);
     return error;
   }
-  hf_code code= was_ordered ? ordered : HF_OK;
   // What is prepared is durable, and the binary log decides about it: no need to wait for the disk
-  // again.
-  if (code == HF_OK)
-    code= hf_commit(transaction, prepared && was_ordered ? HF_FLUSH_LAZY : flush_of(thd));
+  // again. For the same reason it is tried once more if it could not be committed in its turn.
+  const bool is_decided= prepared && was_ordered;
+  hf_code code= hf_commit(transaction, is_decided && ordered == HF_OK ? HF_FLUSH_LAZY : flush_of(thd));
+  if (code != HF_OK && is_decided)
+    binary_log_is_ahead= true;
   int error= server_error(code, thd);
   note_commit(thd, all);
   end();
@@ -560,7 +566,7 @@ static int rollback_by_xid(handlerton *, XID *xid)
 
 static void commit_checkpoint_request(void *cookie)
 {
-  if (!logged_error(hf_flush_log(database), "making commits durable"))
+  if (!logged_error(hf_flush_log(database), "making commits durable") && !binary_log_is_ahead)
     commit_checkpoint_notify_ha(cookie);
 }
 
