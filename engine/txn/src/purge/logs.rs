@@ -155,10 +155,7 @@ impl Purger {
             return Ok(false);
         }
         if committed.phase == Phase::New && long.is_empty() && committed.is_quiet() {
-            let records = committed.log.records();
-            *left = left.saturating_sub(usize::try_from(records).unwrap_or(usize::MAX));
-            self.retire_quiet(committed, &acc)?;
-            return Ok(true);
+            return self.retire_in_slices(committed, left, &acc);
         }
         if committed.phase == Phase::New {
             committed.phase = if long.is_empty() {
@@ -170,8 +167,7 @@ impl Purger {
         let mut bytes = Vec::new();
         while let Phase::Copying(n) = committed.phase {
             if n == 0 && committed.is_quiet() {
-                self.retire_quiet(committed, &acc)?;
-                return Ok(true);
+                return self.retire_in_slices(committed, left, &acc);
             }
             if n == 0 {
                 committed.phase = Phase::Cutting { marks: false, copied: true };
@@ -187,6 +183,24 @@ impl Purger {
             committed.phase = Phase::Copying(n - 1);
         }
         self.cut_records(committed, left, &mut bytes, &acc)
+    }
+
+    /// As [`Purger::retire_quiet`], but gives back up to `left` extensions of the log, each like a
+    /// record: those of a large transaction are too many for one hold of the purge mutex, and for
+    /// one committer that helps. Returns whether the log is free.
+    fn retire_in_slices(&self, committed: &mut CommittedLog, left: &mut usize, acc: &Access<'_>) -> Result<bool> {
+        while committed.log.pages() > 1 {
+            if *left == 0 {
+                return Ok(false);
+            }
+            *left -= 1;
+            let before = committed.log.records();
+            committed.log.drop_tail(&self.undo, acc)?;
+            self.metrics.add(Counter::PurgedUndoRecords, before.saturating_sub(committed.log.records()));
+        }
+        *left = left.saturating_sub(usize::try_from(committed.log.records()).unwrap_or(usize::MAX));
+        self.retire_quiet(committed, acc)?;
+        Ok(true)
     }
 
     /// Retires a log that asks nothing of purge, after what old views need was copied.

@@ -390,8 +390,9 @@ impl UndoLog {
         Ok(())
     }
 
-    /// Gives the last page, an extension, back.
-    fn drop_tail(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
+    /// Gives the last page, an extension, back, with the records on it: they are done, or ask
+    /// nothing.
+    pub fn drop_tail(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
         let ticket = space.store().reserve(2 * SMALL_MTR, SpaceClass::Rollback)?;
         let _frames = space.store().pool().reserve_frames(FREE_FRAMES + 3, acc)?;
         let mut mtr = space.store().begin(ticket, acc);
