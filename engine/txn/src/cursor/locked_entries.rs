@@ -1,10 +1,12 @@
 //! How a locking cursor reads its entries: one after the other, and after some of them by a cover.
+//! It reads them as a part of its scan, if it is one: large values, too, and pages that have left
+//! the pool since the batch was read.
 
 use std::mem;
 
 use holdfast_base::Result;
 use holdfast_lock::{CoverId, LockWait};
-use holdfast_pool::{Access, AccessKind};
+use holdfast_pool::Access;
 use holdfast_tree::Spot;
 
 use crate::cursor::locking::Locking;
@@ -29,7 +31,7 @@ impl RowCursor {
         let (system, index) = (&self.system, &self.index);
         let taken_back = system.locks.taken_back();
         if system.locks.cover_row(&self.owner, index.id(), cover, &self.key) {
-            let acc = system.store.pool().access(AccessKind::Range).with_stats(index.access_stats());
+            let acc = access(system, index, self.statement, self.plan);
             let mut payload = locking.shared.lock().read.take_payload();
             let seen = self.batch.spot(at).map(|spot| (spot, self.batch.get(at).1));
             let read = read_covered(system, &self.owner, EntryRef::new(index, &self.key), seen, &acc, &mut payload);
@@ -64,7 +66,7 @@ impl RowCursor {
             false => EarlyRelease::DownTo(self.system.locks.row_mode(&self.owner, self.index.id(), &self.key)),
         };
         locking.is_unlocked = false;
-        let acc = self.system.store.pool().access(AccessKind::Range).with_stats(self.index.access_stats());
+        let acc = access(&self.system, &self.index, self.statement, self.plan);
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
         let gives_way = locking.reading.is_some() && matches!(wait, LockWait::For(_)) && !locking.committed_if_locked;
         let attempt = if gives_way || locking.committed_if_locked { LockWait::NoWait } else { wait };

@@ -330,7 +330,7 @@ impl RowCursor {
             return Ok(None);
         }
         let before = self.system.locks.row_mode(&self.owner, self.index.id(), &self.key);
-        let acc = self.system.store.pool().access(AccessKind::Point).with_stats(self.index.access_stats());
+        let acc = access(&self.system, &self.index, self.statement, self.plan);
         let (system, index, mode, wait) = (&self.system, &self.index, locking.mode, locking.wait);
         let mut payload = locking.shared.lock().read.take_payload();
         let request = LockRequest { owner: &self.owner, mode, wait };
@@ -356,7 +356,9 @@ impl RowCursor {
     pub fn read_row(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
         let (Some(view), Some(rows)) = (&self.view, self.index.rows_led_to()) else { return Ok(None) };
         let reader = Reader { view, me: self.owner.txn(), owner: Some(&self.owner) };
+        // All rows that the cursor leads to are read by one statement.
         let acc = self.system.store.pool().access(AccessKind::Point).with_stats(rows.access_stats());
+        let acc = acc.with_statement(self.statement);
         let found = self.system.read_at(rows, key, reader, Part::Whole, &acc, value)?;
         self.system.metrics.add(Counter::RowsRead, u64::from(found));
         Ok(Some(found))
