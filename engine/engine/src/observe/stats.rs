@@ -376,7 +376,8 @@ fn waits(metrics: &Snapshot) -> Vec<WaitStats> {
 }
 
 fn spaces(instance: &Instance, schema: &Schema) -> Vec<SpaceStats> {
-    let access = instance.pool().access(AccessKind::Point);
+    // Two pages of each table, at least, and mostly for a monitor that asks again and again.
+    let access = instance.pool().access(AccessKind::Scan);
     let own = [&instance.system, &instance.undo].into_iter();
     let tables = schema.tables().filter_map(|t| t.store.space().ok());
     let space = |space: &Arc<SpaceFile>| {
