@@ -24,9 +24,10 @@
 //! another id in its word, and is written to the stragglers.
 //!
 //! A reader loads the word, then `low` again: if `low` has passed the id, or the word says that
-//! another id is active, the answer comes from the path for old ids. A thread that raises `low`
-//! past ids that an open view cannot yet take for granted makes that view long first (see
-//! [`crate::mvcc::view`]), and the view looks at its list after it has asked here.
+//! another id is active, the answer comes from the path for old ids, which takes no lock for those
+//! below the oldest straggler. A thread that raises `low` past ids that an open view cannot yet take
+//! for granted makes that view long first (see [`crate::mvcc::view`]), and the view looks at its
+//! list after it has asked here.
 //!
 //! # Lock order
 //! window -> stragglers; window -> view registry.
@@ -48,6 +49,8 @@ const ACTIVE: u64 = NUMBER_LIMIT;
 const ADVANCE_EVERY: u64 = 1024;
 /// The same, once the window is half full.
 const ADVANCE_HALF_FULL: u64 = 64;
+/// No id is as great.
+const NONE_STRAGGLES: u64 = u64::MAX;
 /// Least ids of a window.
 const LEAST_WINDOW: usize = 4;
 
@@ -71,6 +74,8 @@ pub struct CommitMap {
     window: Mutex<()>,
     stragglers: RwLock<HashMap<u64, u64>>,
     straggling: AtomicUsize,
+    /// No straggler has a lower id; [`NONE_STRAGGLES`] if there is none.
+    oldest_straggler: AtomicU64,
 }
 
 /// See [`CommitMap::moment`].
@@ -78,7 +83,7 @@ pub struct CommitMap {
 pub struct Moment {
     low: TxnId,
     last_commit: CommitNo,
-    straggling: bool,
+    oldest_straggler: u64,
 }
 
 /// Holds the low end of the window still.
@@ -103,6 +108,7 @@ impl CommitMap {
             window: Mutex::new(()),
             stragglers: RwLock::new(active.iter().map(|id| (id.0, ACTIVE | id.0)).collect()),
             straggling: AtomicUsize::new(active.len()),
+            oldest_straggler: AtomicU64::new(active.iter().map(|id| id.0).min().unwrap_or(NONE_STRAGGLES)),
         }
     }
 
@@ -160,7 +166,9 @@ impl CommitMap {
                 return decode(word);
             }
         }
-        if self.straggling.load(Ordering::Acquire) > 0
+        // Most rows are older than the transactions that have not ended for long, and their readers
+        // take no lock.
+        if id >= self.oldest_straggler.load(Ordering::Acquire)
             && let Some(&word) = self.stragglers.read().get(&id)
         {
             return decode(word);
@@ -174,8 +182,8 @@ impl CommitMap {
     pub fn moment(&self) -> Moment {
         // In this order: an id below `low` that has not ended is among the stragglers by then.
         let low = self.low();
-        let straggling = self.straggling.load(Ordering::Acquire) > 0;
-        Moment { low, straggling, last_commit: self.clock.last_commit() }
+        let oldest_straggler = self.oldest_straggler.load(Ordering::Acquire);
+        Moment { low, oldest_straggler, last_commit: self.clock.last_commit() }
     }
 
     /// Whether a version by `id`, read after `before`, may have been undone since, by a rollback of
@@ -185,7 +193,7 @@ impl CommitMap {
     pub fn is_doubtful(&self, id: TxnId, before: Moment) -> bool {
         match self.status(id) {
             TxnStatus::Active => false,
-            TxnStatus::Committed(CommitNo(0)) => id >= before.low || before.straggling,
+            TxnStatus::Committed(CommitNo(0)) => id >= before.low || id.0 >= before.oldest_straggler,
             TxnStatus::Committed(no) => no > before.last_commit && !holdfast_base::planted!("undone-version-believed"),
             TxnStatus::RolledBack => true,
         }
@@ -253,7 +261,7 @@ impl WindowGuard<'_> {
         if self.map.straggling.load(Ordering::Relaxed) > 0 {
             let mut stragglers = self.map.stragglers.write();
             stragglers.retain(|_, word| !ended_by(*word, horizon));
-            self.map.straggling.store(stragglers.len(), Ordering::Release);
+            self.show_stragglers(&stragglers);
         }
     }
 
@@ -274,7 +282,8 @@ impl WindowGuard<'_> {
         }
         let mut stragglers = self.map.stragglers.write();
         // A reader that finds a word gone looks here, and waits for the lock.
-        self.map.straggling.store(stragglers.len() + keep as usize, Ordering::Release);
+        let oldest = self.map.oldest_straggler.load(Ordering::Relaxed);
+        self.map.oldest_straggler.store(oldest.min(low), Ordering::Release);
         while end - low > keep {
             let word = self.map.word(low).swap(self.next_active(low), Ordering::AcqRel);
             if !ended_by(word, horizon) {
@@ -282,9 +291,17 @@ impl WindowGuard<'_> {
             }
             low += 1;
         }
-        self.map.straggling.store(stragglers.len(), Ordering::Release);
+        // Before `low` is raised: see `moment`.
+        self.show_stragglers(&stragglers);
         drop(stragglers);
         self.raise_low(low);
+    }
+
+    /// Shows how many stragglers there are, and which is the oldest. The caller holds their lock.
+    fn show_stragglers(&self, stragglers: &HashMap<u64, u64>) {
+        let oldest = stragglers.keys().copied().min().unwrap_or(NONE_STRAGGLES);
+        self.map.oldest_straggler.store(oldest, Ordering::Release);
+        self.map.straggling.store(stragglers.len(), Ordering::Release);
     }
 
     /// What the word of `id` says once the id has left the window.
@@ -401,6 +418,31 @@ mod tests {
         map.lock_window().advance(CommitNo(1_000));
         assert_eq!(map.status(old), TxnStatus::Committed(CommitNo(0)));
         assert_eq!(map.straggling.load(Ordering::Relaxed), 0);
+    }
+
+    /// As long as one transaction had not ended, each row that others had written before was taken
+    /// for one that may have been undone: each change looked for its row twice.
+    #[test]
+    fn what_is_older_than_all_stragglers_is_not_in_doubt() {
+        let clock = CommitClock::new(TxnId(1), CommitNo(0));
+        let map = CommitMap::new(64, &clock, &[]);
+        let commit = |id, no| {
+            map.set_committed(id, CommitNo(no));
+            clock.publish(clock.take_no());
+        };
+        let [before, old] = [(); 2].map(|()| map.allocate());
+        commit(before, 1);
+        for no in 2..1_000 {
+            commit(allocate(&map, CommitNo(no - 1)), no);
+        }
+        assert!(map.is_active(old) && map.low() > old);
+        let moment = map.moment();
+        assert!(!map.is_doubtful(before, moment));
+        commit(old, 1_000);
+        map.lock_window().advance(CommitNo(1_000));
+        assert_eq!(map.status(old), TxnStatus::Committed(CommitNo(0)));
+        assert!(map.is_doubtful(old, moment), "it had not ended");
+        assert!(!map.is_doubtful(old, map.moment()));
     }
 
     #[test]
