@@ -44,8 +44,9 @@ fn folded(title: &str, content: &Markup) -> Markup {
 /// Title and content of an experiment.
 fn parts(document: &Document) -> (&str, Body) {
     match document.experiment.as_str() {
-        name if name.starts_with("scan") => ("One report query between small queries", scan::body(document)),
+        // Those of `scan` and `sideload`, too, where they were not run to their end.
         _ if !document.figures.is_empty() => (document.title.as_str(), figures::body(&document.figures)),
+        name if name.starts_with("scan") => ("One report query between small queries", scan::body(document)),
         _ => ("A dump beside OLTP", sideload::body(document)),
     }
 }
@@ -102,7 +103,9 @@ fn summary_of_all(documents: &[Document]) -> Markup {
                     tr {
                         td { a href=(format!("#{}", d.experiment)) { (d.experiment) } }
                         td { (parts(d).0) }
-                        td class=(format!("n {}", class(d.answer()))) { (holds) " of " (d.verdicts.len()) }
+                        td class=(if d.verdicts.is_empty() { "n".to_owned() } else { format!("n {}", class(d.answer())) }) {
+                            (holds) " of " (d.verdicts.len())
+                        }
                         td { @for v in d.verdicts.iter().filter(|v| v.answer != Answer::Holds) {
                             div { (v.answer.name()) ": " (v.claim) ": " (v.measured()) " (" (v.bar) ")" }
                         } }
