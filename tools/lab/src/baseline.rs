@@ -8,7 +8,8 @@
 //!   [`SINGLE`].
 //!
 //! An answer can change without its figure, where the figure is near the bar; it is named, and
-//! that the figure has not changed. What machine and settings differ in is said first.
+//! that the figure has not changed. So is a claim that one of the two has not, as where an
+//! experiment was not run to its end. What machine and settings differ in is said first.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -68,6 +69,10 @@ impl Baseline {
                     None => lines.push(format!("{name}: {}: not claimed then", verdict.claim)),
                 }
             }
+            let is_claimed = |claim: &&str| document.verdicts.iter().any(|verdict| verdict.claim == *claim);
+            let then = before["verdicts"].as_array().into_iter().flatten().filter_map(|one| one["claim"].as_str());
+            let lost = then.filter(|claim| !is_claimed(claim));
+            lines.extend(lost.map(|claim| format!("{name}: {claim}: not claimed now")));
         }
         if lines.is_empty() {
             lines.push(format!("nothing beyond noise, in {compared} claims"));
@@ -203,6 +208,14 @@ mod tests {
                 "sideload: setting `rows` differs from then",
                 "sideload: reads of the hot table: not claimed then",
             ]
+        );
+        let mut now = document(0.98, 5.0);
+        now.verdicts.clear();
+        let changed = baseline(&document(0.98, 5.0)).changes(&[now]);
+        assert_eq!(
+            changed,
+            ["sideload: OLTP keeps its rate: not claimed now", "sideload: reads of the hot table: not claimed now"],
+            "as of an experiment that was not run to its end"
         );
         assert!(Baseline::of("x".into(), json!({"a": 1})).is_err());
         assert!(Baseline::of("x".into(), json!([])).is_err());
