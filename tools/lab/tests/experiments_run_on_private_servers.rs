@@ -113,6 +113,8 @@ fn documents_there(cache: &Cache) -> Vec<Document> {
     let mut options: Vec<String> =
         ["--skip-networking", "--innodb-buffer-pool-size=6M", "--innodb-log-file-size=8M"].map(str::to_owned).to_vec();
     options.extend(querycache::with_query_cache(1 << 20));
+    // It lets no session be idle for as long as an experiment takes.
+    options.push("--wait-timeout=2".to_owned());
     server.up(13395, true, &options).unwrap();
     let address = Address::Socket(server.socket_path());
     let mut conn = Conn::new(address.options()).unwrap();

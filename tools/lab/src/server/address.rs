@@ -44,9 +44,10 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Options for connections of the lab itself.
+    /// Options for connections of the lab itself. Some of them wait for longer than a server may let
+    /// a session be idle, such as one that holds a snapshot.
     pub fn options(&self) -> OptsBuilder {
-        match self {
+        let options = match self {
             Address::Socket(path) | Address::Released { socket: path, .. } => {
                 OptsBuilder::new().socket(Some(path.to_string_lossy())).user(Some("root")).prefer_socket(true)
             }
@@ -56,7 +57,8 @@ impl Address {
                 .user(Some(user.as_str()))
                 .pass(Some(password.as_str()))
                 .prefer_socket(false),
-        }
+        };
+        options.init(vec!["SET SESSION wait_timeout = 604800"])
     }
 
     /// Arguments for sysbench.

@@ -37,7 +37,7 @@ impl NamedServer {
     /// Creates the schema.
     pub fn begin(mut self) -> Result<ServerWithSchema> {
         let before = Health::read(&mut self.conn)?;
-        let schema = Schema::create(self.conn, &self.address)?;
+        let schema = Schema::create(&mut self.conn, &self.address)?;
         let (address, contender, pool_bytes) = (self.address, self.contender, self.pool_bytes);
         Ok(ServerWithSchema { address, contender, pool_bytes, before, schema })
     }
@@ -102,13 +102,16 @@ fn pool_bytes(conn: &mut Conn, contender: Contender) -> Result<u64> {
     bytes.with_context(|| format!("the server does not say {variable}"))
 }
 
-/// The schema, which is dropped at the end in every case.
+/// The schema, which is dropped at the end in every case, on a connection of its own: one from the
+/// beginning would be idle for as long as the experiment takes, and servers end such ones
+/// (`wait_timeout`).
 struct Schema {
-    conn: Option<Conn>,
+    /// The server that has it; `None` if it was dropped.
+    on: Option<Address>,
 }
 
 impl Schema {
-    fn create(mut conn: Conn, address: &Address) -> Result<Schema> {
+    fn create(conn: &mut Conn, address: &Address) -> Result<Schema> {
         let sql = format!("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{SCHEMA}'");
         if conn.query_first::<u64, _>(sql)?.unwrap_or(0) > 0 {
             bail!("the server has a schema {SCHEMA} already; the lab drops nothing that it did not create");
@@ -117,22 +120,22 @@ impl Schema {
             mysql::Error::MySqlError(said) => anyhow!("{address} may not create the schema {SCHEMA}: {}", said.message),
             other => other.into(),
         })?;
-        Ok(Schema { conn: Some(conn) })
+        Ok(Schema { on: Some(address.clone()) })
     }
 
     fn remove(mut self) -> Result<()> {
-        match self.conn.take() {
-            Some(mut conn) => conn.query_drop(format!("DROP DATABASE {SCHEMA}")).context("drop the schema"),
-            None => Ok(()),
-        }
+        self.drop_it().with_context(|| format!("drop the schema {SCHEMA}"))
+    }
+
+    fn drop_it(&mut self) -> Result<()> {
+        let Some(address) = self.on.take() else { return Ok(()) };
+        Ok(connect(&address)?.query_drop(format!("DROP DATABASE {SCHEMA}"))?)
     }
 }
 
 impl Drop for Schema {
     fn drop(&mut self) {
-        if let Some(conn) = &mut self.conn {
-            let _ = conn.query_drop(format!("DROP DATABASE {SCHEMA}"));
-        }
+        let _ = self.drop_it();
     }
 }
 
