@@ -106,9 +106,10 @@ fn slice(
             .map(|thread| {
                 let start = &start;
                 scope.spawn(move || -> anyhow::Result<Done> {
-                    let mut session = engine.session(durability)?;
-                    let mut dice = SplitMix64::new(seed ^ (thread as u64) << 48);
+                    // The others wait for this thread, whatever came of it.
+                    let session = engine.session(durability);
                     start.wait();
+                    let (mut session, mut dice) = (session?, SplitMix64::new(seed ^ (thread as u64) << 48));
                     let (begin, cpu_before) = (Instant::now(), cpu());
                     let mut done = 0;
                     while begin.elapsed() < length {
@@ -140,4 +141,51 @@ fn step(session: &mut dyn Session, work: Work, row: u64, done: u64) -> anyhow::R
         Work::ReadModifyWrite => session.read_modify_write(&key)?,
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Has one session.
+    struct Full(std::sync::atomic::AtomicBool);
+
+    struct Nothing;
+
+    impl Engine for Full {
+        fn bulk_load(&self, _: u64) -> anyhow::Result<()> {
+            Ok(())
+        }
+
+        fn session(&self, _: Durability) -> anyhow::Result<Box<dyn Session + '_>> {
+            let is_first = !self.0.swap(true, std::sync::atomic::Ordering::Relaxed);
+            anyhow::ensure!(is_first, "there is no other session");
+            Ok(Box::new(Nothing))
+        }
+    }
+
+    impl Session for Nothing {
+        fn get(&mut self, _: &[u8]) -> anyhow::Result<Option<u8>> {
+            Ok(Some(0))
+        }
+
+        fn range(&mut self, _: &[u8], count: usize) -> anyhow::Result<usize> {
+            Ok(count)
+        }
+
+        fn put(&mut self, _: &[u8], _: &[u8]) -> anyhow::Result<()> {
+            Ok(())
+        }
+
+        fn read_modify_write(&mut self, _: &[u8]) -> anyhow::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The other threads waited for it without an end, and the parent for an answer.
+    #[test]
+    fn a_session_that_cannot_be_opened_is_an_error() {
+        let failed = slice(&Full(false.into()), 1, Work::Get, 3, Duration::from_millis(1), 1);
+        assert_eq!(failed.err().map(|error| error.to_string()).unwrap_or_default(), "there is no other session");
+    }
 }
