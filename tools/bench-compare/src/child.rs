@@ -39,10 +39,11 @@ pub struct Reply {
     pub error: Option<String>,
 }
 
-/// What was done, and the processor time of the workers.
+/// What was done, how long that took, and the processor time of the workers.
 #[derive(Default)]
 struct Done {
     operations: u64,
+    time: Duration,
     cpu: Duration,
 }
 
@@ -57,16 +58,16 @@ pub fn serve(name: &str, options: &Options) -> anyhow::Result<()> {
     let mut engine: Option<(Box<dyn Engine>, u64)> = None;
     let mut loads = 0;
     process::serve(|request| {
-        let begin = Instant::now();
         let done = match request {
             Request::Load { large } => {
                 engine = None;
                 loads += 1;
                 let rows = if large { options.large_rows() } else { options.rows };
                 let dir = options.dir.join(format!("{name}-{loads}"));
+                let begin = Instant::now();
                 load(name, &dir, rows, options).map(|loaded| {
                     engine = Some((loaded, rows));
-                    Done { operations: rows, cpu: Duration::ZERO }
+                    Done { operations: rows, time: begin.elapsed(), cpu: Duration::ZERO }
                 })
             }
             Request::Slice { work, threads, millis, seed } => {
@@ -74,13 +75,9 @@ pub fn serve(name: &str, options: &Options) -> anyhow::Result<()> {
                 slice(engine.as_ref(), *rows, work, threads, Duration::from_millis(millis), seed)
             }
         };
-        let seconds = begin.elapsed().as_secs_f64();
-        match done {
-            Ok(done) => {
-                Reply { operations: done.operations, seconds, cpu_seconds: done.cpu.as_secs_f64(), error: None }
-            }
-            Err(error) => Reply { operations: 0, seconds, cpu_seconds: 0.0, error: Some(format!("{error:#}")) },
-        }
+        let (error, done) = done.map_or_else(|e| (Some(format!("{e:#}")), Done::default()), |done| (None, done));
+        let [seconds, cpu_seconds] = [done.time, done.cpu].map(|time| time.as_secs_f64());
+        Reply { operations: done.operations, seconds, cpu_seconds, error }
     })
 }
 
@@ -90,6 +87,9 @@ fn load(name: &str, dir: &std::path::Path, rows: u64, options: &Options) -> anyh
     Ok(engine)
 }
 
+/// Lets `threads` threads work for `length`. Their time begins when all have their sessions: what an
+/// engine does to open these, or to change its durability (redb commits then what it has not made
+/// durable), is no part of the work.
 fn slice(
     engine: &dyn Engine,
     rows: u64,
@@ -105,7 +105,7 @@ fn slice(
         let workers: Vec<_> = (0..threads)
             .map(|thread| {
                 let start = &start;
-                scope.spawn(move || -> anyhow::Result<Done> {
+                scope.spawn(move || -> anyhow::Result<(Instant, Instant, u64, Duration)> {
                     // The others wait for this thread, whatever came of it.
                     let session = engine.session(durability);
                     start.wait();
@@ -119,15 +119,20 @@ fn slice(
                             done += 1;
                         }
                     }
-                    Ok(Done { operations: done, cpu: cpu() - cpu_before })
+                    Ok((begin, Instant::now(), done, cpu() - cpu_before))
                 })
             })
             .collect();
-        let mut all = Done::default();
-        for worker in workers {
-            let one = worker.join().expect("a worker does not panic")?;
-            (all.operations, all.cpu) = (all.operations + one.operations, all.cpu + one.cpu);
+        let ended: Vec<_> = workers.into_iter().map(|worker| worker.join().expect("a worker does not panic")).collect();
+        let (mut all, mut span) = (Done::default(), None);
+        for one in ended {
+            let (begin, end, operations, cpu) = one?;
+            // From the first that got a core to the last that ended.
+            let (first, last) = span.unwrap_or((begin, end));
+            span = Some((begin.min(first), end.max(last)));
+            (all.operations, all.cpu) = (all.operations + operations, all.cpu + cpu);
         }
+        all.time = span.map(|(first, last)| last - first).unwrap_or_default();
         Ok(all)
     })
 }
@@ -149,6 +154,27 @@ mod tests {
 
     /// Has one session.
     struct Full(std::sync::atomic::AtomicBool);
+
+    /// Takes its time to change its durability, and to open a session.
+    struct Slow;
+
+    const LONG: Duration = Duration::from_millis(200);
+
+    impl Engine for Slow {
+        fn bulk_load(&self, _: u64) -> anyhow::Result<()> {
+            Ok(())
+        }
+
+        fn set_durability(&self, _: Durability) -> anyhow::Result<()> {
+            std::thread::sleep(LONG);
+            Ok(())
+        }
+
+        fn session(&self, _: Durability) -> anyhow::Result<Box<dyn Session + '_>> {
+            std::thread::sleep(LONG);
+            Ok(Box::new(Nothing))
+        }
+    }
 
     struct Nothing;
 
@@ -180,6 +206,14 @@ mod tests {
         fn read_modify_write(&mut self, _: &[u8]) -> anyhow::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn the_time_of_a_slice_is_that_of_its_work() {
+        let begin = Instant::now();
+        let done = slice(&Slow, 1, Work::Get, 2, Duration::from_millis(5), 1).unwrap();
+        assert!(begin.elapsed() >= done.time + 2 * LONG, "{:?}", done.time);
+        assert!(done.operations > 0 && done.time >= Duration::from_millis(5));
     }
 
     /// The other threads waited for it without an end, and the parent for an answer.
