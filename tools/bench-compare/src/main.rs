@@ -17,6 +17,7 @@ mod child;
 mod data;
 mod engines;
 mod fio;
+mod folder;
 mod parent;
 mod process;
 mod scale;
@@ -62,8 +63,8 @@ pub struct Options {
     /// Length of a slice, in milliseconds
     #[arg(long, default_value_t = 1000)]
     slice_ms: u64,
-    /// Where the databases are made (removed afterwards)
-    #[arg(long, default_value = "../../.lab/compare")]
+    /// Where the folder with the databases is made (it is removed afterwards)
+    #[arg(long, default_value = ".lab")]
     dir: std::path::PathBuf,
     /// Also write the table as Markdown to this file
     #[arg(long)]

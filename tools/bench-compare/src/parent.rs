@@ -11,9 +11,13 @@ use holdfast_lab::measure::human;
 use crate::cgroup::Cgroup;
 use crate::child::{Reply, Request, Work};
 use crate::fio::Fio;
+use crate::folder::Folder;
 use crate::process::{self, Process};
 use crate::table::{self, Row};
 use crate::{Options, engines};
+
+/// Begins the names of the folders with databases.
+const NAME: &str = "holdfast-compare-";
 
 /// Why a cell is empty whose engine needs more memory than it may have: a result, no failure.
 const OVER_LIMIT: &str = "exceeds the memory limit";
@@ -71,8 +75,8 @@ impl Peer {
 /// Runs everything and prints the table.
 pub fn run(options: &Options) -> anyhow::Result<()> {
     let watch = Watch::start();
-    let _ = std::fs::remove_dir_all(&options.dir);
-    std::fs::create_dir_all(&options.dir)?;
+    let folder = Folder::new(&options.dir, NAME)?;
+    let options = &Options { dir: folder.path().to_owned(), ..options.clone() };
     let mut columns = options.engines.clone();
     columns.push("fio".to_string());
     let mut rows = Vec::new();
@@ -108,7 +112,7 @@ pub fn run(options: &Options) -> anyhow::Result<()> {
 
     let machine = Machine::this(Some(&options.dir));
     peers.into_iter().for_each(Peer::stop);
-    let _ = std::fs::remove_dir_all(&options.dir);
+    drop((fio, folder));
     let mut text = table::markdown(&columns, &rows);
     text.push_str(&format!(
         "\nMemory limit {} MiB each; {} slices of {} ms; ",
