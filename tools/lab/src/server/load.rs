@@ -35,7 +35,7 @@ pub struct Oltp {
     pub threads: usize,
     /// Transactions per second of all sessions together; `None` for no limit.
     pub rate: Option<f64>,
-    /// The distribution of the rows: `uniform`, `special`, `pareto`.
+    /// The distribution of the rows, as sysbench calls it: `uniform`, `special`, `pareto`, `zipfian`.
     pub distribution: String,
     /// True if statements are prepared.
     pub prepared: bool,
