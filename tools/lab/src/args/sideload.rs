@@ -33,7 +33,8 @@ pub struct SideloadArgs {
     /// OLTP sessions
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: u16,
-    /// Transactions per second of the runs at a fixed rate [default: 300 x D, as published]
+    /// Transactions per second of the runs at a fixed rate [default: 300 x D, as published]; on
+    /// servers of all runs, a whole number [default: no limit]
     #[arg(long, value_name = "TPS", value_parser = |text: &str| between(text, 0.01..=1e9))]
     pub rate: Option<f64>,
     /// Rows per second that the dump's client takes, on the embedded engine; 0: no limit [default:
@@ -123,6 +124,16 @@ impl SideloadArgs {
         runs::Options { scale, size, contenders, oltp, times, modelled, cores }
     }
 
+    /// sysbench takes a whole number, of which 0 means no limit.
+    fn ensure_rate(&self) -> Result<()> {
+        let is_whole = self.rate.is_none_or(|rate| rate >= 1.0 && rate.fract() == 0.0);
+        ensure!(
+            is_whole || self.common.target == TargetArg::Embedded,
+            "on servers --rate takes a whole number from 1 on"
+        );
+        Ok(())
+    }
+
     /// Runs on the target that the arguments name.
     pub(crate) fn run(&self, progress: &mut Progress) -> Result<Document> {
         let common = &self.common;
@@ -132,6 +143,7 @@ impl SideloadArgs {
             self.dump_rate.is_none() || embedded,
             "--dump-rate is for the embedded engine: on servers the dump's client takes what it gets"
         );
+        self.ensure_rate()?;
         match &common.target {
             TargetArg::Embedded => sideload::run(&self.options(), progress),
             TargetArg::MariaDb => {
@@ -182,6 +194,17 @@ mod tests {
 
     fn parsed(words: &[&str]) -> SideloadArgs {
         Line::parse_from([&["sideload"], words].concat()).args
+    }
+
+    /// A rate below a half was no limit.
+    #[test]
+    fn a_rate_on_servers_is_one_that_sysbench_takes() {
+        let refused = |words: &[&str]| parsed(words).ensure_rate().is_err();
+        assert!(!refused(&["--rate", "0.4"]) && !refused(&["--target", "mariadb"]));
+        assert!(
+            refused(&["--rate", "0.4", "--target", "mariadb"]) && refused(&["--rate", "1.5", "--target", "mysql55"])
+        );
+        assert!(!refused(&["--rate", "300", "--target", "mariadb"]));
     }
 
     /// The run ended, after the tables were loaded, for sysbench knows no "zipf".
