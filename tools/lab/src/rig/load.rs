@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::Thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
@@ -157,11 +157,21 @@ impl<'s> Load<'s> {
         let slots: Vec<Slot> = self.sessions.iter().map(|_| self.slot()).collect();
         let (stop, start) = (AtomicBool::new(false), Gate::new(self.sessions.len()));
         std::thread::scope(|scope| {
-            let run = |(session, slot)| {
+            let mut threads = Vec::with_capacity(self.sessions.len());
+            for (session, slot) in self.sessions.iter().zip(&slots) {
                 let (stop, start) = (&stop, &start);
-                scope.spawn(move || work(session, slot, self.group, start, stop))
-            };
-            let threads: Vec<_> = self.sessions.iter().zip(&slots).map(run).collect();
+                let run = move || work(session, slot, self.group, start, stop);
+                match std::thread::Builder::new().spawn_scoped(scope, run) {
+                    Ok(thread) => threads.push(thread),
+                    Err(error) => {
+                        // Those that there are must not wait at the gate for it.
+                        stop.store(true, Ordering::Release);
+                        start.give_up(threads.iter().map(|thread| thread.thread()));
+                        let (n, all) = (threads.len(), self.sessions.len());
+                        return Err(error).with_context(|| format!("start thread {} of {all} sessions", n + 1));
+                    }
+                }
+            }
             start.open(threads.iter().map(|thread| thread.thread()));
             let turn = self.watch(&slots, duration, &stop, each);
             stop.store(true, Ordering::Release);
@@ -268,9 +278,14 @@ impl Gate {
     /// measurement from then on has the work of all.
     fn open<'t>(&self, sessions: impl Iterator<Item = &'t Thread>) {
         Gate::wait_for(&self.missing);
+        self.give_up(sessions);
+        Gate::wait_for(&self.waiting);
+    }
+
+    /// Lets the sessions pass that are there, for no others will come.
+    fn give_up<'t>(&self, sessions: impl Iterator<Item = &'t Thread>) {
         self.open.store(true, Ordering::Release);
         sessions.for_each(Thread::unpark);
-        Gate::wait_for(&self.waiting);
     }
 
     fn wait_for(left: &AtomicUsize) {
@@ -342,6 +357,19 @@ mod tests {
         let load = Load::new(&["a", "b"], vec![Box::new(Counted(1000)), Box::new(Counted(u64::MAX))]);
         let failure = load.run(Duration::from_secs(3600), &mut |_| Ok(())).unwrap_err();
         assert_eq!(failure.to_string(), "it is over");
+    }
+
+    /// As where the system has no more threads: they waited for the others without an end.
+    #[test]
+    fn sessions_pass_a_gate_that_is_given_up() {
+        let gate = Gate::new(2);
+        std::thread::scope(|scope| {
+            let session = scope.spawn(|| gate.enter());
+            while gate.missing.load(Ordering::Acquire) > 1 {
+                std::thread::yield_now();
+            }
+            gate.give_up([session.thread()].into_iter());
+        });
     }
 
     #[test]
