@@ -419,7 +419,7 @@ impl Side<'_> {
 }
 
 /// Longest time for filling the log.
-pub const FILLING_MAX: Duration = Duration::from_secs(120);
+const FILLING_MAX: Duration = Duration::from_secs(120);
 /// Laps of the log, as far as flushing lets it grow. In the first lap, pages are written ahead of
 /// time; in the second, in time. One more, since a block of the log that is written again counts
 /// again.
