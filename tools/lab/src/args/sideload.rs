@@ -160,7 +160,7 @@ impl SideloadArgs {
                 anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
                 let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
                 let make = |scale, size, contenders| self.on_server(scale, size, contenders);
-                foreign::run("A running server", address, engine, self.scale, &make, progress)
+                foreign::run(("A running server", "dsn"), address, engine, self.scale, &make, progress)
             }
         }
     }

@@ -41,7 +41,7 @@ pub fn sideload(
     }
     let mut running = OwnServer::released(&Cache::of_the_project(), server, progress)?;
     running.start(&options, cores, None)?;
-    let done = foreign::run(server.name(), &running.address, Engine::Innodb, None, make, progress)?;
+    let done = foreign::run((server.name(), server.target()), &running.address, Engine::Innodb, None, make, progress)?;
     Ok(with_options(done, server, &[options]))
 }
 

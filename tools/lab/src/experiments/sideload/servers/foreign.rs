@@ -7,7 +7,7 @@
 use anyhow::{Context, Result, bail};
 use holdfast_server::{Cache, apt};
 use mysql::prelude::Queryable;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::outcome::ContenderOutcome;
 use super::runs::{Options, Run};
@@ -19,6 +19,7 @@ use crate::server::contender::{Contender, Engine};
 use crate::server::data::{self, SCHEMA};
 use crate::server::instance::{Instance, Spec};
 use crate::server::named::{NamedServer, ServerWithSchema};
+use crate::server::turns::running;
 
 /// The published pool, in bytes: the tables shrink with the server's.
 const PUBLISHED_POOL: f64 = (512u64 << 20) as f64;
@@ -26,10 +27,11 @@ const PUBLISHED_POOL: f64 = (512u64 << 20) as f64;
 /// size.
 const LARGEST_POOL: u64 = 1 << 30;
 
-/// Runs the experiment on the server at `address`, called `name`, with the tables in `engine`.
-/// `size` is the divisor of sizes; it is derived from the server's pool if not given.
+/// Runs the experiment on the server at `address`, called `name` and by `--target` `target`, with
+/// the tables in `engine`. `size` is the divisor of sizes; it is derived from the server's pool if
+/// not given.
 pub fn run(
-    name: &str,
+    (name, target): (&str, &str),
     address: &Address,
     engine: Engine,
     size: Option<f64>,
@@ -54,6 +56,7 @@ pub fn run(
     let on_server = named.begin()?;
     let outcomes = measure(&cache, &on_server, &options, progress);
     let findings = on_server.findings();
+    let of_server = running::settings(&on_server.before, contender);
     on_server.end()?;
     let findings = findings?;
     let text = format!(
@@ -62,7 +65,10 @@ pub fn run(
         pool >> 20,
         options.oltp.threads
     );
-    let mut document = super::report("sideload-dsn", &text, &options, &outcomes?, Vec::new());
+    let mut settings = super::settings(&text, &options);
+    settings.insert("pool_bytes".to_owned(), json!(pool));
+    settings.insert("server".to_owned(), Value::Object(of_server));
+    let mut document = super::report(target, &text, settings, &outcomes?, Vec::new());
     document.settings.insert("findings".to_owned(), json!(findings.join(" ")));
     if !findings.is_empty() {
         document.text.push_str(&format!("\nWhat the server's counters say:\n  {}\n", findings.join("\n  ")));

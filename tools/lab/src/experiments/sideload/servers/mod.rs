@@ -13,7 +13,7 @@ mod outcome;
 pub(crate) mod runs;
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use self::outcome::ContenderOutcome;
 use self::runs::Options;
@@ -27,20 +27,23 @@ use crate::target::described;
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let outcomes = runs::run(options, progress)?;
     let claims = outcome::claims(&outcomes);
-    Ok(report("sideload-mariadb", &in_words(options), options, &outcomes, claims))
+    let introduction = in_words(options);
+    let mut settings = settings(&introduction, options);
+    settings.extend(of_private_servers(options));
+    Ok(report("mariadb", &introduction, settings, &outcomes, claims))
 }
 
-/// Document and text of the results.
+/// Document and text of the results on `target`, as `--target` names it.
 fn report(
-    name: &str,
+    target: &str,
     introduction: &str,
-    options: &Options,
+    settings: Map<String, Value>,
     outcomes: &[ContenderOutcome],
     claims: Vec<Claim>,
 ) -> Document {
     let machine = Machine::this(Some(&holdfast_server::run::root()));
-    let mut document = Document::new(name, settings(introduction, options), machine);
-    document.runs = outcomes.iter().map(ContenderOutcome::run).collect();
+    let mut document = Document::new(&format!("sideload-{target}"), Value::Object(settings), machine);
+    document.runs = outcomes.iter().map(|outcome| outcome.run(target)).collect();
     document.claims = claims;
     let mut text = format!("{introduction}\n\n{}\n", outcome::text(outcomes));
     for outcome in outcomes {
@@ -73,15 +76,15 @@ fn in_words(options: &Options) -> String {
     )
 }
 
-fn settings(introduction: &str, options: &Options) -> Value {
+/// The settings that every target has.
+fn settings(introduction: &str, options: &Options) -> Map<String, Value> {
     let scale = options.scale;
-    let mut settings = metrics(json!({
+    metrics(json!({
         "scale": introduction,
         "sizes_divided_by": options.size,
         "hot_rows": scale.hot_rows(),
         "big_rows": scale.big_rows(),
         "pool_bytes": scale.pool_bytes(),
-        "ceiling_pool_bytes": scale.ceiling_bytes(),
         "oltp_threads": options.oltp.threads,
         "rate_tps": options.oltp.rate,
         "distribution": options.oltp.distribution,
@@ -91,10 +94,50 @@ fn settings(introduction: &str, options: &Options) -> Value {
         "disk": described(options.disk()),
         "pinned": options.cores.pins(),
         "seed": options.oltp.seed,
-    }));
+    }))
+}
+
+/// What only servers have that the lab starts: the options of each contender, and a ceiling.
+fn of_private_servers(options: &Options) -> Map<String, Value> {
+    let scale = options.scale;
+    let mut settings = metrics(json!({"ceiling_pool_bytes": scale.ceiling_bytes()}));
     for contender in &options.contenders {
         let list = contender.options(scale.pool_bytes(), options.size);
         settings.insert(format!("{contender}"), json!(list.join(" ")));
     }
-    Value::Object(settings)
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::experiments::sideload::scale::Scale;
+    use crate::pin::Cores;
+    use crate::server::contender::Contender;
+    use crate::server::data::SCHEMA;
+    use crate::server::load::Oltp;
+    use crate::turns::Rounds;
+
+    /// The document of a user's server, or of an old one, told the options of a private server as
+    /// if they were its own, and all of them were one experiment.
+    #[test]
+    fn only_a_private_server_has_the_options_of_one() {
+        let second = Duration::from_secs(1);
+        let options = Options {
+            scale: Scale::new(16.0, 1.0),
+            size: 16.0,
+            contenders: vec![Contender::Holdfast],
+            oltp: Oltp::read_only(100, SCHEMA, 1, 1),
+            times: runs::Times { turn: second, rounds: Rounds::up_to_twice(10), alone: second, patience: second },
+            modelled: false,
+            cores: Cores::new(false),
+        };
+        let (every, private) = (settings("", &options), of_private_servers(&options));
+        let option = |of: &Map<String, Value>| Value::Object(of.clone()).to_string().contains("buffer-pool-size");
+        assert!(!option(&every) && option(&private));
+        assert!(!every.contains_key("ceiling_pool_bytes") && private.contains_key("ceiling_pool_bytes"));
+        assert_eq!(report("mysql55", "", every, &[], Vec::new()).experiment, "sideload-mysql55");
+    }
 }

@@ -22,10 +22,10 @@ pub struct ContenderOutcome {
 }
 
 impl ContenderOutcome {
-    /// The outcome as a run of the document.
-    pub fn run(&self) -> Run {
+    /// The outcome on `target` as a run of the document.
+    pub fn run(&self, target: &str) -> Run {
         let others = json!({"diagnosis": diagnosis::of(self.contender, &self.of), "counted": self.contender.how_it_is_counted()});
-        self.of.run("mariadb", "beside the dump", others)
+        self.of.run(target, "beside the dump", others)
     }
 }
 
