@@ -154,7 +154,7 @@ impl SideloadArgs {
                 anyhow::ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
                 let pool = Scale::new(self.server_size(), 1.0).pool_bytes();
                 let make = |scale, size, contenders| self.on_server(scale, size, contenders);
-                server::released::sideload(*server, pool, &common.cores(), &make, progress)
+                server::released::sideload(*server, (pool, self.scale), &common.cores(), &make, progress)
             }
             TargetArg::Server(address) => {
                 anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");

@@ -26,10 +26,11 @@ use crate::progress::Progress;
 /// The default `innodb_old_blocks_time`, in milliseconds.
 const OLD_BLOCKS_TIME_MS: f64 = 1000.0;
 
-/// Runs sideload on `server` with a pool of `pool_bytes`.
+/// Runs sideload on `server` with a pool of `pool_bytes`. `scale` is the divisor of sizes that was
+/// asked for; without one, it is derived from the pool.
 pub fn sideload(
     server: Release,
-    pool_bytes: u64,
+    (pool_bytes, scale): (u64, Option<f64>),
     cores: &Cores,
     make: &dyn Fn(Scale, f64, Vec<Contender>) -> Options,
     progress: &mut Progress,
@@ -41,7 +42,7 @@ pub fn sideload(
     }
     let mut running = OwnServer::released(&Cache::of_the_project(), server, progress)?;
     running.start(&options, cores, None)?;
-    let done = foreign::run((server.name(), server.target()), &running.address, Engine::Innodb, None, make, progress)?;
+    let done = foreign::run((server.name(), server.target()), &running.address, Engine::Innodb, scale, make, progress)?;
     Ok(with_options(done, server, &[options]))
 }
 
