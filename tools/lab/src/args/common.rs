@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
 use holdfast_server::Release;
 
@@ -128,6 +129,15 @@ impl CommonArgs {
             seed: self.seed,
             dir: self.dir.clone(),
         }
+    }
+
+    /// Refuses a choice of engines on a target that has none.
+    pub(super) fn ensure_has_choice(&self, engines: &[Engine]) -> Result<()> {
+        ensure!(
+            engines.is_empty() || matches!(self.target, TargetArg::MariaDb | TargetArg::Server(_)),
+            "--engines is for servers that have several: --target mariadb or dsn:"
+        );
+        Ok(())
     }
 
     /// The cores of the parts of an experiment.

@@ -79,7 +79,11 @@ impl RigArgs {
             "--log-mib is for flush and freepages: they are about the redo log"
         );
         ensure!(self.log_mib.len() < 2 || what != Freepages, "freepages takes one capacity: --log-mib MIB");
-        ensure!(self.engines.is_empty() || !embedded, "--engines is for servers: --target mariadb or dsn:");
+        ensure!(
+            self.log_mib.is_empty() || !matches!(self.common.target, TargetArg::Server(_)),
+            "the redo log of that server is what it is; leave --log-mib out"
+        );
+        self.common.ensure_has_choice(&self.engines)?;
         ensure!(self.mib.is_empty() || what == Growth, "--mib is for growth: it is about sizes");
         ensure!(what != Soak || embedded, "soak runs on the embedded engine only; leave --target out");
         match what {

@@ -138,7 +138,7 @@ impl SideloadArgs {
     pub(crate) fn run(&self, progress: &mut Progress) -> Result<Document> {
         let common = &self.common;
         let embedded = common.target == TargetArg::Embedded;
-        ensure!(self.engines.is_empty() || !embedded, "--engines is for servers: --target mariadb or dsn:");
+        common.ensure_has_choice(&self.engines)?;
         ensure!(
             self.dump_rate.is_none() || embedded,
             "--dump-rate is for the embedded engine: on servers the dump's client takes what it gets"
