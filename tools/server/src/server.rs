@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -164,12 +164,23 @@ impl<'c> Server<'c> {
         command.process_group(0);
         let program = command.get_program().to_owned();
         let mut child = command.spawn().with_context(|| format!("{} could not be started", program.display()))?;
+        self.wait_for_answer(&mut child, PATIENCE)
+    }
+
+    /// Waits until the server answers that `child` is. One that ends with this process is killed if
+    /// it does not: whoever has its folder takes it for one that does not run, and may remove the
+    /// data or start it again.
+    fn wait_for_answer(&self, child: &mut Child, patience: Duration) -> anyhow::Result<()> {
         let started = Instant::now();
         while !self.answers() {
             if let Some(status) = child.try_wait()? {
                 bail!("the server ended ({status}):\n{}", self.log_tail());
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > patience {
+                if self.bound_to_us {
+                    child.kill()?;
+                    child.wait()?;
+                }
                 bail!("the server does not answer:\n{}", self.log_tail());
             }
             sleep(Duration::from_millis(100));
@@ -569,6 +580,17 @@ mod tests {
         let server = Server { dir: dir.clone(), ..Server::new(&cache, "no-such-server") };
         assert_eq!(server.kill().unwrap_err().to_string(), "the server is not running");
         fs::remove_dir_all(dir).unwrap();
+    }
+
+    /// It went on with its data, which was removed under it.
+    #[test]
+    fn a_server_that_does_not_answer_in_time_is_killed_if_it_ends_with_us() {
+        let cache = Cache::of_the_project();
+        let server = Server::new(&cache, "no-such-server").bound_to_us();
+        let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+        let error = server.wait_for_answer(&mut child, Duration::ZERO).unwrap_err().to_string();
+        assert!(error.starts_with("the server does not answer"), "{error}");
+        assert!(!runs(&child.id().to_string()));
     }
 
     #[test]
