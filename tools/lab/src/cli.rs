@@ -238,18 +238,20 @@ fn output(done: &Done, common: &CommonArgs) -> Result<()> {
         return Err(error).context("print the figures");
     }
     let one = done.documents.first().filter(|_| !done.all);
-    if let Some(path) = &common.json {
+    // One that cannot be written does not lose the other.
+    let json = common.json.as_ref().map_or(Ok(()), |path| {
         let written = match one {
             Some(document) => document::write_json(document, path),
             None => document::write_json(&done.documents, path),
         };
-        written.with_context(|| format!("write {}", path.display()))?;
-    }
+        written.with_context(|| format!("write {}", path.display()))
+    });
     if let Some(path) = common.report_path(one.map_or(ALL, |document| &document.experiment)) {
         let page = one.map_or_else(|| report::page_of_all(&done.documents), report::page);
         std::fs::write(&path, page).with_context(|| format!("write the report {}", path.display()))?;
         say(&format!("report: {}", path.display()));
     }
+    json?;
     if cfg!(debug_assertions) {
         say("This build is not optimised; its figures say nothing. Use `cargo run --release`.");
     }
@@ -302,6 +304,20 @@ mod tests {
             assert!(document.text.contains(&said), "{}", document.text);
         }
         assert_eq!(format!("{:#}", first.unwrap()), format!("lab {}: the disk is full", EXPERIMENTS[0].name));
+    }
+
+    /// As after hours, where the reader of the document had closed the pipe, or its folder was gone.
+    #[test]
+    fn a_document_that_cannot_be_written_does_not_lose_the_report() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = ["gone/x.json", "x.html"].map(|name| dir.path().join(name).into_os_string());
+        let [json, report] = paths.clone();
+        let words: [OsString; 5] = [EXPERIMENTS[0].name.into(), "--json".into(), json, "--report".into(), report];
+        let matches = EXPERIMENTS[0].command().try_get_matches_from(words).unwrap();
+        let done = Done::of(without_result(&EXPERIMENTS[0], "Not run."));
+        let error = output(&done, &CommonArgs::from_arg_matches(&matches).unwrap()).unwrap_err();
+        assert!(format!("{error:#}").contains("x.json"), "{error:#}");
+        assert!(Path::new(&paths[1]).is_file());
     }
 
     #[test]
