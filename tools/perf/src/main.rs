@@ -56,6 +56,15 @@ struct Options {
     names: Vec<String>,
 }
 
+impl Options {
+    /// True if a measurement is to be made: one that is named again, or one of those that are chosen
+    /// and have no result.
+    fn asks_for(&self, name: &str, has_result: bool) -> bool {
+        let has = |names: &[String]| names.iter().any(|one| one == name);
+        has(&self.again) || (!has_result && (self.names.is_empty() || has(&self.names)))
+    }
+}
+
 fn main() -> anyhow::Result<()> {
     let options = Options::parse();
     std::env::set_current_dir(root())?;
@@ -88,9 +97,8 @@ fn main() -> anyhow::Result<()> {
 
 /// Runs what has no result, and says how long the rest takes.
 fn measure(options: &Options, results: &Results) -> anyhow::Result<()> {
-    let is_chosen = |one: &&Measurement| options.names.is_empty() || options.names.iter().any(|name| name == one.name);
-    let is_missing = |one: &&Measurement| !results.has(one.name) || options.again.iter().any(|name| name == one.name);
-    let chosen: Vec<&Measurement> = MEASUREMENTS.iter().filter(is_chosen).filter(is_missing).collect();
+    let chosen: Vec<&Measurement> =
+        MEASUREMENTS.iter().filter(|one| options.asks_for(one.name, results.has(one.name))).collect();
     for (n, one) in chosen.iter().enumerate() {
         let minutes: u32 = chosen[n..].iter().map(|one| one.minutes).sum();
         let left = if options.quick { String::new() } else { format!(", about {minutes} minutes left") };
@@ -102,4 +110,20 @@ fn measure(options: &Options, results: &Results) -> anyhow::Result<()> {
         println!("{} took {:.0} s", one.name, begun.elapsed().as_secs_f64());
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// One that was not among those chosen stayed as it was.
+    #[test]
+    fn what_is_named_again_is_measured_again() {
+        let asks = |line: &[&str], name, has_result| {
+            Options::parse_from([&["perf"], line].concat()).asks_for(name, has_result)
+        };
+        assert!(asks(&["a", "--again", "b"], "b", true) && asks(&["a", "--again", "b"], "a", false));
+        assert!(!asks(&["a", "--again", "b"], "c", false) && !asks(&["a", "--again", "b"], "a", true));
+        assert!(asks(&["--again", "b"], "c", false) && !asks(&[], "c", true));
+    }
 }
