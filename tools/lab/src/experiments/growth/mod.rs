@@ -135,7 +135,8 @@ fn check_room(dir: &Path, needed: u64) -> Result<()> {
     let gb = |bytes: u64| bytes as f64 / GB;
     ensure!(
         free >= needed,
-        "growth needs {:.1} GB in {}, which has {:.1} GB free; --dir and --mib choose others",
+        "growth needs {:.1} GB in {}, which has {:.1} GB free; --mib takes smaller sizes, and --dir chooses \
+         another directory for the embedded engine",
         gb(needed),
         dir.display(),
         gb(free)
