@@ -66,7 +66,7 @@ impl Oltp {
             format!("--mysql-db={}", self.schema),
             format!("--threads={}", self.threads),
             format!("--rand-type={}", self.distribution),
-            format!("--rand-seed={}", self.seed),
+            rand_seed(self.seed),
             "--time=0".into(),
             "--events=0".into(),
             "--report-interval=1".into(),
@@ -77,6 +77,14 @@ impl Oltp {
         arguments.push("run".into());
         arguments
     }
+}
+
+/// sysbench's option for this seed. It takes a 32-bit number with a sign, and 0 for the time of day,
+/// with which no two servers get the same random numbers.
+pub(super) fn rand_seed(seed: u64) -> String {
+    let largest = u64::from(i32::MAX.unsigned_abs());
+    let seed = seed & largest;
+    format!("--rand-seed={}", if seed == 0 { largest } else { seed })
 }
 
 /// A process that ends when this is dropped, or when the thread that started it ends.
@@ -324,5 +332,12 @@ mod tests {
         assert!(arguments.contains(&"--rate=300".to_owned()) && arguments.contains(&"--db-ps-mode=disable".to_owned()));
         assert!(arguments.contains(&"--table-size=100".to_owned()));
         assert!(arguments.contains(&"--mysql-db=s".to_owned()) && arguments.contains(&"--threads=4".to_owned()));
+    }
+
+    /// With 0 each turn of each server had random numbers of its own, and rows of its own.
+    #[test]
+    fn sysbench_is_never_told_to_seed_by_the_time() {
+        let told = [0, 1, 7 << 32, (7 << 32) + 9, u64::MAX].map(rand_seed);
+        assert_eq!(told, [2_147_483_647_u64, 1, 2_147_483_647, 9, 2_147_483_647].map(|n| format!("--rand-seed={n}")));
     }
 }

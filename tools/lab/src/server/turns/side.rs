@@ -240,7 +240,7 @@ impl<'c> Side<'c> {
             Data::Of(workload) => {
                 self.tables = Some(workload);
                 let mut asked = workload.sizes();
-                asked.extend([format!("--mysql-storage-engine={engine}"), format!("--rand-seed={seed}")]);
+                asked.extend([format!("--mysql-storage-engine={engine}"), load::rand_seed(seed)]);
                 load::prepare(cache, &address, &script(cache, workload.script())?, SCHEMA, &asked)?;
             }
             Data::Sbtest(rows) => {
