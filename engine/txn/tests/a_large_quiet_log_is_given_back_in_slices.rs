@@ -1,14 +1,13 @@
 //! The log of a large transaction that asks nothing of purge - a bulk insert, or an update of many
 //! rows - is given back a few pages at a time. All of its pages were given back at once, under the
-//! purge mutex, by whoever came to it first: mostly a committer of a small transaction. Its commit
-//! then took a mini-transaction, and perhaps a read, for each page of the log. Purge stood still
-//! meanwhile, and all other committers waited for the mutex.
+//! purge mutex, by the first thread that came to it: mostly a committer of a small transaction. Its
+//! commit then took a mini-transaction, and perhaps a read, for each page of the log. Purge stood
+//! still meanwhile, and all other committers waited for the mutex.
 #![cfg(not(shuttle))]
 
 mod common;
 
 use common::*;
-use holdfast_txn::*;
 
 const ROWS: u32 = 60_000;
 

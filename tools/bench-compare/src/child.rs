@@ -87,9 +87,9 @@ fn load(name: &str, dir: &std::path::Path, rows: u64, options: &Options) -> anyh
     Ok(engine)
 }
 
-/// Lets `threads` threads work for `length`. Their time begins when all have their sessions: what an
-/// engine does to open these, or to change its durability (redb commits then what it has not made
-/// durable), is no part of the work.
+/// Lets `threads` threads work for `length`. Their time begins when all have their sessions: what
+/// an engine does to open these, or to change its durability (redb commits then what it has not
+/// made durable), is no part of the work.
 fn slice(
     engine: &dyn Engine,
     rows: u64,

@@ -61,7 +61,7 @@ mod tests {
         assert_eq!(folder.path(), top.join(&alive));
         drop(folder);
         assert!(!top.join(&dead).exists() && !top.join(&alive).exists());
-        assert!(others.iter().all(|name| top.join(name).exists()), "they are somebody's");
+        assert!(others.iter().all(|name| top.join(name).exists()), "other programs made them");
         std::fs::remove_dir_all(&top).unwrap();
     }
 }

@@ -306,7 +306,8 @@ mod tests {
         assert_eq!(format!("{:#}", first.unwrap()), format!("lab {}: the disk is full", EXPERIMENTS[0].name));
     }
 
-    /// As after hours, where the reader of the document had closed the pipe, or its folder was gone.
+    /// As after hours, where the reader of the document had closed the pipe, or its folder was
+    /// gone.
     #[test]
     fn a_document_that_cannot_be_written_does_not_lose_the_report() {
         let dir = tempfile::tempdir().unwrap();

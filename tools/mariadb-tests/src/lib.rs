@@ -24,6 +24,7 @@ mod spider;
 use clap::Subcommand;
 use holdfast_server::{Cache, Profile, apt, build_as, server};
 
+use holdfast_server::port::free_port;
 use holdfast_server::run::{cargo, check};
 
 /// The usual port of the private server.
@@ -152,7 +153,7 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
                 server.down()?;
             }
             if !server.answers() {
-                server.up(port.map_or_else(|| server::free_port(PORT), Ok)?, fresh, &options)?;
+                server.up(port.map_or_else(|| free_port(PORT), Ok)?, fresh, &options)?;
             }
             server.say_how_to_connect()
         }

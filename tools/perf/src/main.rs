@@ -57,8 +57,8 @@ struct Options {
 }
 
 impl Options {
-    /// True if a measurement is to be made: one that is named again, or one of those that are chosen
-    /// and have no result.
+    /// True if a measurement is to be made: one that is named again, or one of those that are
+    /// chosen and have no result.
     fn asks_for(&self, name: &str, has_result: bool) -> bool {
         let has = |names: &[String]| names.iter().any(|one| one == name);
         has(&self.again) || (!has_result && (self.names.is_empty() || has(&self.names)))

@@ -24,6 +24,7 @@ mod cache;
 mod compile;
 mod headers;
 mod hold;
+pub mod port;
 pub mod release;
 pub mod run;
 mod sanitizers;

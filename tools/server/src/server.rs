@@ -1,19 +1,19 @@
 //! Private servers, each with its own data, socket and loopback port.
 
 use std::ffi::OsString;
-use std::net::{Ipv4Addr, TcpListener};
+use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 use anyhow::{Context, bail};
 
 use crate::cache::Cache;
 use crate::hold::hold;
+use crate::port::{address, is_in_use};
 use crate::run::{behind, bound_to_us};
 use crate::{apt, sanitizers};
 
@@ -22,32 +22,6 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The port of a server that listens on its socket alone.
 pub const SOCKET_ONLY: u16 = 0;
-
-/// True if a program listens on a port of an address of this machine.
-fn is_in_use(address: Ipv4Addr, port: u16) -> bool {
-    TcpListener::bind((address, port)).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
-}
-
-/// The address on which a server with these options listens.
-fn address(options: &[String]) -> anyhow::Result<Ipv4Addr> {
-    let chosen = options.iter().rev().find_map(|option| option.strip_prefix("--bind-address="));
-    chosen.map_or(Ok(Ipv4Addr::LOCALHOST), |address| address.parse().with_context(|| format!("address {address}")))
-}
-
-/// Returns `usual`, or a port that no program listens on if one has that.
-///
-/// # Errors
-/// If there is no such port.
-pub fn free_port(usual: u16) -> anyhow::Result<u16> {
-    if !is_in_use(Ipv4Addr::LOCALHOST, usual) {
-        return Ok(usual);
-    }
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("look for a free port")?.local_addr()?.port();
-    eprintln!(
-        "port {usual} of 127.0.0.1 is in use by another program; the server takes port {port} (`--port` chooses)"
-    );
-    Ok(port)
-}
 
 /// A server, which may or may not be running.
 #[derive(Clone)]
@@ -168,8 +142,8 @@ impl<'c> Server<'c> {
     }
 
     /// Waits until the server answers that `child` is. One that ends with this process is killed if
-    /// it does not: whoever has its folder takes it for one that does not run, and may remove the
-    /// data or start it again.
+    /// it does not: the program that has its folder takes it for one that does not run, and may
+    /// remove the data or start it again.
     fn wait_for_answer(&self, child: &mut Child, patience: Duration) -> anyhow::Result<()> {
         let started = Instant::now();
         while !self.answers() {
@@ -531,7 +505,10 @@ fn end_of(pid: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+
     use super::*;
+    use crate::port::free_port;
 
     #[test]
     fn a_process_has_ended_when_its_last_thread_has() {
@@ -549,25 +526,6 @@ mod tests {
         let cache = Cache::of_the_project();
         let error = Server::new(&cache, "no-such-server").up(port, false, &[]).unwrap_err().to_string();
         assert!(error.contains(&format!("port {port} of 127.0.0.1 is in use")), "{error}");
-    }
-
-    #[test]
-    fn a_port_of_another_address_may_be_another_programs() {
-        let options = |address| [format!("--bind-address={address}")];
-        assert_eq!(address(&[]).unwrap(), Ipv4Addr::LOCALHOST);
-        let second = address(&options("127.0.0.2")).unwrap();
-        let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = other.local_addr().unwrap().port();
-        assert!(is_in_use(Ipv4Addr::LOCALHOST, port) && !is_in_use(second, port));
-        assert!(address(&options("here")).is_err());
-    }
-
-    /// Other programs take ports meanwhile, and a process that another test starts has this one's
-    /// sockets until it executes its program. So one port of many suffices.
-    #[test]
-    fn a_port_that_no_program_has_is_taken() {
-        let ephemeral = || TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        assert!((0..100).map(|_| ephemeral()).any(|port| free_port(port).unwrap() == port));
     }
 
     #[test]

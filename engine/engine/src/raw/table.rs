@@ -190,7 +190,8 @@ mod tests {
 
     const ROWS: u32 = 30_000;
 
-    /// Each was read like a row that a statement looks for: ANALYZE put thousands of pages on trial.
+    /// Each was read like a row that a statement looks for: ANALYZE put thousands of pages on
+    /// trial.
     #[test]
     fn the_jumps_of_statistics_go_through_the_ring_and_read_nothing_ahead() {
         let builder = Database::builder().page_size(4096).cache_size_bytes(5 << 20);

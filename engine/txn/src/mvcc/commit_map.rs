@@ -25,9 +25,9 @@
 //!
 //! A reader loads the word, then `low` again: if `low` has passed the id, or the word says that
 //! another id is active, the answer comes from the path for old ids, which takes no lock for those
-//! below the oldest straggler. A thread that raises `low` past ids that an open view cannot yet take
-//! for granted makes that view long first (see [`crate::mvcc::view`]), and the view looks at its
-//! list after it has asked here.
+//! below the oldest straggler. A thread that raises `low` past ids that an open view cannot yet
+//! take for granted makes that view long first (see [`crate::mvcc::view`]), and the view looks at
+//! its list after it has asked here.
 //!
 //! # Lock order
 //! window -> stragglers; window -> view registry.

@@ -67,8 +67,8 @@ pub(crate) struct Purger {
 }
 
 impl Purger {
-    /// Whether no log waits or is set aside, and no version is kept. The records of a log that is set
-    /// aside name chains, and the next open may find its pages sound.
+    /// Whether no log waits or is set aside, and no version is kept. The records of a log that is
+    /// set aside name chains, and the next open may find its pages sound.
     ///
     /// # Errors
     /// Those of reading the version tree.

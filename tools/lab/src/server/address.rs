@@ -44,8 +44,8 @@ impl fmt::Display for Address {
 }
 
 impl Address {
-    /// Options for connections of the lab itself. Some of them wait for longer than a server may let
-    /// a session be idle, such as one that holds a snapshot.
+    /// Options for connections of the lab itself. Some of them wait for longer than a server may
+    /// let a session be idle, such as one that holds a snapshot.
     pub fn options(&self) -> OptsBuilder {
         let options = match self {
             Address::Socket(path) | Address::Released { socket: path, .. } => {

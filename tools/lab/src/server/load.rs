@@ -35,7 +35,8 @@ pub struct Oltp {
     pub threads: usize,
     /// Transactions per second of all sessions together; `None` for no limit.
     pub rate: Option<f64>,
-    /// The distribution of the rows, as sysbench calls it: `uniform`, `special`, `pareto`, `zipfian`.
+    /// The distribution of the rows, as sysbench calls it: `uniform`, `special`, `pareto`,
+    /// `zipfian`.
     pub distribution: String,
     /// True if statements are prepared.
     pub prepared: bool,
@@ -79,8 +80,8 @@ impl Oltp {
     }
 }
 
-/// sysbench's option for this seed. It takes a 32-bit number with a sign, and 0 for the time of day,
-/// with which no two servers get the same random numbers.
+/// sysbench's option for this seed. It takes a 32-bit number with a sign, and 0 for the time of
+/// day, with which no two servers get the same random numbers.
 pub(super) fn rand_seed(seed: u64) -> String {
     let largest = u64::from(i32::MAX.unsigned_abs());
     let seed = seed & largest;
