@@ -335,7 +335,8 @@ hf_code hf_table_list(const hf_database *database,
                       void *context);
 
 /* Reads all pages of a table and checks its trees, and if `entries`, that the entries of its
-   indexes lead to rows; calls `each` with whatever is wrong. */
+   indexes lead to rows; calls `each` with whatever is wrong. HF_SNAPSHOT_TOO_OLD if not all
+   entries were looked at, since the snapshots for that were given up. */
 hf_code hf_table_verify(const hf_database *database, hf_slice name, bool entries,
                         void (*each)(void *context, hf_slice finding), void *context);
 

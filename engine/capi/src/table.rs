@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast::raw::{Lifetime, RawTable};
-use holdfast::{Result, VerifyOptions};
+use holdfast::{Error, Result, VerifyOptions};
 
 use crate::handle::{Slice, array, close, entry_points, exclusive, give, put, shared, take};
 use crate::{Buffer, Code, Database, Definition};
@@ -141,7 +141,8 @@ entry_points! {
     }
 
     /// Reads all pages of a table and checks its trees, and if `entries`, that the entries of its
-    /// indexes lead to rows; calls `each` with whatever is wrong.
+    /// indexes lead to rows; calls `each` with whatever is wrong. [`Code::SnapshotTooOld`] if not
+    /// all entries were looked at, since the snapshots for that were given up.
     fn hf_table_verify(
         database: *const Database,
         name: Slice,
@@ -156,7 +157,7 @@ entry_points! {
                 each(context, Slice::of(finding.what.as_bytes()));
             }
         }
-        Ok(Code::Ok)
+        if report.not_compared.is_empty() { Ok(Code::Ok) } else { Err(Error::SnapshotTooOld) }
     }
 
     /// The next value of a mark; nothing is taken.

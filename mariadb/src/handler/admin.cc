@@ -193,7 +193,14 @@ int ha_holdfast::check(THD *thd, HA_CHECK_OPT *options)
     int error= check_entries(&findings);
     if (error == HA_ERR_ABORTED_BY_USER)
       return HA_ADMIN_FAILED;
-    if (error)
+    // The statement's snapshot was given up: that says nothing about the table.
+    if (error == HA_ERR_TABLE_DEF_CHANGED && !findings.count)
+    {
+      findings.add("the rows were not all compared with their index entries: versions of rows that the check needs reached "
+                   "holdfast_version_limit; check again, or start the server with a higher limit");
+      return HA_ADMIN_FAILED;
+    }
+    if (error && error != HA_ERR_TABLE_DEF_CHANGED)
       findings.add("the rows cannot be read");
   }
   return findings.count ? HA_ADMIN_CORRUPT : HA_ADMIN_OK;

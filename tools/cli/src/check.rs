@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use holdfast::raw::RawDatabase;
-use holdfast::{Builder, Database, Error, SalvageReport, VerifyOptions, VerifyReport};
+use holdfast::{Builder, Database, Error, Finding, SalvageReport, VerifyOptions, VerifyReport};
 use serde_json::{Value, json};
 
 use crate::Outcome;
@@ -21,7 +21,8 @@ Examples:
   holdfast check data.hf --salvage rescued.hf
 
 Nothing in the database is changed. Exit code 3 if there is damage, found by the check, or because the database cannot be opened, or
-if something could not be saved; 1 if the system refuses files to this user: then it is not known whether these are damaged.
+if something could not be saved; 1 if the system refuses files to this user, or entries could not be compared with their rows: then it
+is not known whether these are damaged.
 A database that cannot be opened, and a table whose file has a damaged header, is salvaged from the tables' files alone: the log,
 holdfast.meta and the catalog may be lost. A file that the catalog gives to no table is saved as plain bytes, under its own name.")]
 pub(crate) struct CheckArgs {
@@ -61,11 +62,11 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     });
     progress.finish_and_clear();
     let mut shown = Shown::new(&args.dir, args.output);
-    let mut refused = Vec::new();
+    let mut gaps = Vec::new();
     let is_clean = match report {
         Ok(report) => {
             shown.report(&report)?;
-            refused.extend(report.refused.into_iter().map(|refused| refused.table));
+            gaps = not_checked(&report);
             report.findings.is_empty()
         }
         Err(error) if args.salvage.is_some() && is_loss(&error) => {
@@ -81,14 +82,22 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     }
     let is_good = is_clean && shown.is_whole;
     shown.end()?;
-    if is_good && !refused.is_empty() {
-        bail!(
-            "not all of {} was checked: the files of {} are refused to this user",
-            args.dir.display(),
-            refused.join(", ")
-        );
+    if is_good && !gaps.is_empty() {
+        bail!("not all of {} was checked: {}", args.dir.display(), gaps.join("; "));
     }
     Ok(Outcome::good_if(is_good))
+}
+
+/// What a check has left out.
+fn not_checked(report: &VerifyReport) -> Vec<String> {
+    let names = |left_out: &[Finding]| {
+        let names: Vec<_> = left_out.iter().map(|one| one.table.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    let refused = names(&report.refused).map(|names| format!("the files of {names} are refused to this user"));
+    let not_compared = names(&report.not_compared)
+        .map(|names| format!("the index entries of {names} were not compared with the rows"));
+    refused.into_iter().chain(not_compared).collect()
 }
 
 /// Saves each table of `db`, which is in `dir`.
@@ -186,6 +195,7 @@ impl Shown<'_> {
             json["sound"] = json!(report.is_clean());
             json["findings"] = output::findings(&report.findings);
             json["refused"] = output::findings(&report.refused);
+            json["not_compared"] = output::findings(&report.not_compared);
             json["pages"] = json!(report.pages);
             json["rows"] = json!(report.rows);
             json["entries"] = json!(report.entries);
@@ -193,7 +203,7 @@ impl Shown<'_> {
             json["half_checked"] = json!(report.half_checked);
             return Ok(());
         }
-        for finding in report.findings.iter().chain(&report.refused) {
+        for finding in report.findings.iter().chain(report.unchecked()) {
             say!("{}: {}", finding.table, finding.what)?;
         }
         if !report.half_checked.is_empty() {

@@ -257,7 +257,9 @@ impl Database {
     /// Checks every page and what hangs together: checksums, order of the trees, allocation, index
     /// entries against rows. Runs beside everything else. Damage is in the report; an error means
     /// that the check could not be done. It reads every page from disk, walks every tree, and reads
-    /// rows and entries to compare them: about three times the bytes of the files.
+    /// rows and entries to compare them: about three times the bytes of the files. Beside many
+    /// changes its snapshots may be given up ([`crate::Builder::version_limit_bytes`]); after
+    /// several of them it goes on, and the report names the tables that were not compared.
     ///
     /// # Errors
     /// [`crate::Error::TableNotFound`] for a name in [`VerifyOptions::tables`];

@@ -424,8 +424,8 @@ pub(crate) fn restore(settings: &Builder, dir: &Path) -> Result<VerifyReport> {
         let what = format!("{}: {} ({} findings in all)", finding.table, finding.what, report.findings.len());
         return Err(Error::damaged_file(dir.display(), what));
     }
-    if let Some(refused) = report.refused.first() {
-        return Err(Error::invalid(format!("table `{}` was not checked: {}", refused.table, refused.what)));
+    if let Some(unchecked) = report.unchecked().next() {
+        return Err(Error::invalid(format!("table `{}` was not checked: {}", unchecked.table, unchecked.what)));
     }
     instance.close()?;
     Ok(report)

@@ -15,7 +15,8 @@
 //!    keys of all rows says it of an index that has one entry for each row. Only where the sums
 //!    differ is the row of each entry looked for: in the order of the index, so that a look reads a
 //!    page of a table that the cache does not hold. A table that is being filled is not compared:
-//!    its rows and entries come one after the other.
+//!    its rows and entries come one after the other. A snapshot that is given up, to keep old
+//!    versions to their limit, is followed by another one, and then the report names the table.
 //!
 //! Others allocate and free pages meanwhile, so step 2 does not judge a page that was allocated or
 //! freed during its look, and what it finds is believed only if it is found again, and again.
@@ -54,6 +55,8 @@ const PIECE: usize = 1 << 20;
 const READ_ATTEMPTS: u32 = 16;
 /// Times that a difference between trees and allocation, or a wrong page, has to be seen.
 const LOOKS: usize = 3;
+/// Snapshots at which a table's entries are compared with its rows, if each is given up on the way.
+const SNAPSHOTS: usize = 3;
 
 pub(crate) fn verify(
     instance: &Arc<Instance>,
@@ -201,24 +204,32 @@ impl Run<'_> {
     /// Step 3, unless a load fills the table.
     fn unfilled_entries(&mut self, table: &TableHandle) -> Result<()> {
         let gate = &table.store.file.gate;
-        let Some(filled) = gate.unfilled() else { return Ok(()) };
         let before = (self.report.findings.len(), self.report.half_checked.len());
-        let compared = self.entries(table);
-        if gate.unfilled() != Some(filled) {
+        for _ in 0..SNAPSHOTS {
             self.report.findings.truncate(before.0);
-            self.report.half_checked.truncate(before.1);
-            if matches!(compared, Err(Error::SnapshotTooOld)) {
-                return Ok(());
+            let Some(filled) = gate.unfilled() else { return Ok(()) };
+            let compared = self.entries(table);
+            if gate.unfilled() != Some(filled) {
+                self.report.findings.truncate(before.0);
+                self.report.half_checked.truncate(before.1);
+                if matches!(compared, Err(Error::SnapshotTooOld)) {
+                    return Ok(());
+                }
+            }
+            match compared {
+                Err(Error::SnapshotTooOld) => self.report.half_checked.truncate(before.1),
+                // A row that cannot be read, is none, or is none of the table's types.
+                Err(error) if is_loss(&error) || matches!(error, Error::InvalidArgument(_)) => {
+                    self.find(&table.name, error);
+                    return Ok(());
+                }
+                compared => return compared,
             }
         }
-        match compared {
-            // A row that cannot be read, is none, or is none of the table's types.
-            Err(error) if is_loss(&error) || matches!(error, Error::InvalidArgument(_)) => {
-                self.find(&table.name, error);
-                Ok(())
-            }
-            compared => compared,
-        }
+        let what = "its index entries were not compared with its rows: changes of other transactions kept so many \
+                    old versions that each of several snapshots was given up";
+        self.report.not_compared.push(Finding { table: table.name.clone(), what: what.into() });
+        Ok(())
     }
 
     /// Step 1: every page of the file.
