@@ -187,10 +187,10 @@ impl Instance {
         TxnSystem::begin_by(self.txn_references.mine(), options)
     }
 
-    /// Removes what no view needs any more, as far as that is possible now.
+    /// Removes what no view needs any more of what has committed by now, as far as that is possible
+    /// now.
     pub(crate) fn purge_now(&self) -> Result<()> {
-        while self.txns.purge(1024)? > 0 {}
-        Ok(())
+        self.txns.purge_up_to(self.txns.last_commit())
     }
 
     pub(crate) fn list_tables(&self) -> Vec<TableInfo> {

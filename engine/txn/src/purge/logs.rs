@@ -29,6 +29,9 @@ const QUIET_BATCH: usize = 8;
 /// Batches of quiet logs that a committer takes: more than have come since the committer before it.
 const QUIET_BATCHES: usize = 2;
 
+/// Records purged at a time for a caller that waits for all of them.
+const LONG_BATCH: usize = 1024;
+
 /// Records that a committer purges when it helps.
 const HELP_RECORDS: usize = 32;
 
@@ -48,9 +51,25 @@ impl Purger {
 
     /// See [`crate::TxnSystem::purge`].
     pub fn purge(&self, limit: usize) -> Result<usize> {
+        self.purge_wanted(limit, |_| true)
+    }
+
+    /// See [`crate::TxnSystem::purge_up_to`].
+    pub(crate) fn purge_up_to(&self, last: CommitNo) -> Result<()> {
+        while self.purge_wanted(LONG_BATCH, |front| front.no <= last)? > 0 {
+            // The rest of the sweep is for what goes on committing, too.
+            if self.history.front_is(|front| front.no > last) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// As [`crate::TxnSystem::purge`], as long as the next log is `wanted`.
+    fn purge_wanted(&self, limit: usize, wanted: impl Fn(&CommittedLog) -> bool) -> Result<usize> {
         self.tidy_shelf();
         let mut state = self.turn.lock();
-        let done = self.purge_logs(limit, |_| true)?;
+        let done = self.purge_logs(limit, wanted)?;
         let more = self.keep_limit(&mut state, limit.saturating_mul(SWEPT_PER_RECORD))?;
         self.set_gauges();
         if done == 0 && !more {

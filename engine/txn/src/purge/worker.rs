@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use holdfast_base::time::Instant;
-use holdfast_base::{Result, thread};
+use holdfast_base::{CommitNo, Result, thread};
 use holdfast_pool::AccessKind;
 
 use crate::system::TxnSystem;
@@ -43,6 +43,15 @@ impl TxnSystem {
     /// Those of reading and writing pages. What was not purged is purged later.
     pub fn purge(&self, limit: usize) -> Result<usize> {
         self.purger.purge(limit)
+    }
+
+    /// Purges what the commits up to `last` have left, as far as views allow. Those behind it are
+    /// left alone: they may come faster than they go.
+    ///
+    /// # Errors
+    /// As [`TxnSystem::purge`].
+    pub fn purge_up_to(&self, last: CommitNo) -> Result<()> {
+        self.purger.purge_up_to(last)
     }
 
     /// Frees first pages of undo logs that no transaction has needed since the last call: a crowd
