@@ -111,7 +111,7 @@ fn salvage(db: &Database, dir: &Path, target: &Path, shown: &mut Shown<'_>) -> R
                 let saved = rescued.salvage_file(dir, &table.file);
                 saved.map_err(|second| if is_of_table(&second) { error } else { second })
             }
-            saved => saved.map(|report| (table.name.clone(), report)),
+            saved => saved.map(|report| (report.saved_as.clone().unwrap_or_else(|| table.name.clone()), report)),
         };
         shown.outcome(&table.name, saved)?;
     }

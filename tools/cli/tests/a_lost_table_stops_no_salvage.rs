@@ -107,24 +107,58 @@ fn the_header_of_a_table_is_damaged() {
     assert!(NAMES.iter().all(|name| rows(&rescued, name) as u64 == COUNT));
 }
 
-/// The catalog's record of a table is none. Its rows are in a file that no table has then, and
-/// nothing of them was saved.
-#[test]
-fn the_record_of_a_table_is_damaged() {
-    let dir = tempfile::tempdir().unwrap();
-    let (data, file) = database(dir.path(), "second");
+/// Changes what the catalog says of table `second`: `change` is given the page, and where the key
+/// and the record begin. The page gets a right checksum.
+fn change_catalog(data: &Path, change: impl FnOnce(&mut [u8], usize, usize)) {
     let system = data.join("system.hf");
     let mut bytes = fs::read(&system).unwrap();
     // The leaf of the catalog, which is index 1.
     let leaf = bytes.chunks_exact_mut(4096).find(|page| page[12] == 3 && page[13] == 0 && page[24] == 1).unwrap();
     let node = NodeRef::new(&*leaf, IndexId(1)).unwrap();
     let slot = (0..node.count().unwrap()).find(|&slot| node.key(slot).unwrap() == b"tsecond").unwrap();
-    // The format of the record comes behind the version header.
-    let at = node.payload(slot).unwrap().as_ptr() as usize - leaf.as_ptr() as usize + 17;
-    leaf[at] = 9;
+    let at = |bytes: &[u8]| bytes.as_ptr() as usize - leaf.as_ptr() as usize;
+    let key = at(node.suffix(slot).unwrap()) - node.prefix_len().unwrap();
+    // The record comes behind a version header.
+    let record = at(node.payload(slot).unwrap()) + 17;
+    change(leaf, key, record);
     page::seal(leaf);
     fs::write(&system, bytes).unwrap();
     fs::remove_file(data.join("doublewrite")).unwrap();
+}
+
+/// A bit in the name flips, to a control character, which no table can have in its name. The
+/// salvage of all tables ended there.
+#[test]
+fn the_name_of_a_table_is_damaged() {
+    for opens in [true, false] {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, file) = database(dir.path(), "second");
+        change_catalog(&data, |leaf, key, _| {
+            let letter = &mut leaf[key + "tsec".len()];
+            assert_eq!(*letter, b'o');
+            *letter = 0x7f;
+        });
+        if !opens {
+            fs::remove_file(data.join("checkpoint")).unwrap();
+        }
+        let target = dir.path().join("rescued.hf");
+        let out = salvage(&data, &target, &[]);
+        let shown = format!("{}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+        let file = file.file_name().unwrap().to_str().unwrap();
+        assert!(shown.contains(&format!("{file}: {COUNT} rows rescued")), "{shown}");
+        let rescued = Database::open(&target).unwrap();
+        assert!(["first", file, "third"].iter().all(|name| rows(&rescued, name) as u64 == COUNT));
+    }
+}
+
+/// The catalog's record of a table is none. Its rows are in a file that no table has then, and
+/// nothing of them was saved.
+#[test]
+fn the_record_of_a_table_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let (data, file) = database(dir.path(), "second");
+    // Its format.
+    change_catalog(&data, |leaf, _, record| leaf[record] = 9);
 
     let target = dir.path().join("rescued.hf");
     let out = salvage(&data, &target, &[]);

@@ -274,7 +274,8 @@ impl Database {
     /// are committed when this begins; as they are, if their older versions cannot be read.
     /// Indexes of that table get the entries of the rows that were saved. To have them all, create
     /// the table with its definition in `target` first: otherwise a damaged index is left out,
-    /// unless the program has opened the table here for writing.
+    /// unless the program has opened the table here for writing. If damage has made the table's
+    /// name one that no table can have, it gets that of its file.
     ///
     /// # Errors
     /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if the table in `target`

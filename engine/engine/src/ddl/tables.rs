@@ -144,14 +144,15 @@ pub(crate) fn create_table_with<K: Key, V: Value>(
     .inspect(|table| table.store.learn_specs(&definition.indexes))
 }
 
-/// Creates a table that is like one of another database, with these of its indexes.
+/// Creates a table called `name` that is like one of another database, with these of its indexes.
 pub(crate) fn create_like(
     instance: &Instance,
+    name: &str,
     table: &TableHandle,
     indexes: &[IndexRecord],
 ) -> Result<Arc<TableHandle>> {
     let indexes = indexes.iter().map(|i| (i.name.clone(), i.key_type.clone(), i.unique)).collect();
-    create(instance, &Plan { indexes, ..Plan::like(table) }, |_, _| Ok(0))
+    create(instance, &Plan { name: name.into(), indexes, ..Plan::like(table) }, |_, _| Ok(0))
 }
 
 /// Creates a table of which another database had the record, without indexes.
@@ -165,6 +166,11 @@ pub(crate) fn create_plain(instance: &Instance, name: &str, record: &TableRecord
         lifetime: Lifetime::Lasting,
     };
     create(instance, &plan, |_, _| Ok(0))
+}
+
+/// The name of a table that is saved: that of its file, if no table can have its own.
+pub(crate) fn name_to_save<'n>(name: &'n str, file: &'n str) -> &'n str {
+    if check_table_name(name).is_ok() { name } else { file }
 }
 
 fn check_table_name(name: &str) -> Result<()> {

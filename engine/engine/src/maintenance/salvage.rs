@@ -56,6 +56,9 @@ pub struct SalvageReport {
     /// Indexes that the new table lacks: they are damaged, and it is not known how their entries
     /// are made from rows.
     pub lost_indexes: Vec<String>,
+    /// The name of its file, if the table is saved under that: the one in the catalog is damaged,
+    /// and no table can have it.
+    pub saved_as: Option<String>,
 }
 
 /// A row that was found, and how much of it is kept with its key if it is too large for a page.
@@ -126,6 +129,7 @@ pub(crate) fn salvage_table(
             break;
         }
     }
+    report.saved_as = (copy.name != table.name).then(|| copy.name.clone());
     if let Entries::Copied(indexes) = &entries {
         for (no, index) in indexes.iter().enumerate() {
             copy_entries(instance, index, &mut view, target, &copy, no)?;
@@ -151,8 +155,10 @@ fn destination(
     report: &mut SalvageReport,
 ) -> Result<(Arc<TableHandle>, Entries)> {
     let (table, record) = (source.table, &source.table.record);
-    if let Some(there) = target.schema().get(&table.name) {
-        let mismatch = |what: &str| Error::TableMismatch { table: table.name.clone(), what: what.into() };
+    let file = record.space.file_name();
+    let name = tables::name_to_save(&table.name, &file);
+    if let Some(there) = target.schema().get(name) {
+        let mismatch = |what: &str| Error::TableMismatch { table: name.into(), what: what.into() };
         if (&there.record.key_type, &there.record.value_type) != (&record.key_type, &record.value_type) {
             return Err(mismatch("the table of that name in the target has other types"));
         }
@@ -167,19 +173,19 @@ fn destination(
     }
     let specs = table.store.specs();
     if fit(specs, &record.indexes) {
-        let copy = tables::create_like(target, table, &record.indexes)?;
+        let copy = tables::create_like(target, name, table, &record.indexes)?;
         return Ok((copy, Entries::Made(specs.to_vec())));
     }
     let (mut records, mut indexes) = (Vec::new(), Vec::new());
     for (record, index) in record.indexes.iter().zip(&source.indexes[1..]) {
-        if is_intact(source.instance, index)? {
+        if tables::check_index_name(&record.name).is_ok() && is_intact(source.instance, index)? {
             records.push(record.clone());
             indexes.push(Arc::clone(index));
         } else {
             report.lost_indexes.push(record.name.clone());
         }
     }
-    Ok((tables::create_like(target, table, &records)?, Entries::Copied(indexes)))
+    Ok((tables::create_like(target, name, table, &records)?, Entries::Copied(indexes)))
 }
 
 /// Whether `specs` say how the entries of these indexes are made.

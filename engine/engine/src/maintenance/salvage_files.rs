@@ -4,7 +4,7 @@
 //! Nothing is recovered, and nothing but the files of tables is needed. The page size is what their
 //! headers say, or the one at which pages check out. Names and types are those of the catalog's
 //! records, as far as pages of `system.hf` can be read; a table without a record is saved as plain
-//! bytes under the name of its file.
+//! bytes under the name of its file, which also stands in for a name that no table can have.
 //!
 //! **Which pages.** Every sound page that says it is a leaf of the table's rows; without a record
 //! these are the leaves of the least index id, which a table gives to its rows first. Files that
@@ -293,6 +293,7 @@ impl Salvage<'_> {
         let least = leaves.iter().map(|leaf| leaf.index).min();
         let Known { name, record } = known.cloned().unwrap_or_else(|| unknown(space.id(), file, least));
         leaves.retain(|leaf| leaf.index == record.clustered);
+        let name = tables::name_to_save(&name, file).to_owned();
         let (copy, specs) = self.destination(&name, &record, &mut report)?;
         let mut rows = Rows::new(self.target, &copy, &specs);
         for leaf in leaves {
