@@ -59,25 +59,19 @@ pub(crate) fn compact(instance: &Instance) -> Result<CompactReport> {
     }
     let schema = instance.schema();
     let mut report = CompactReport::default();
-    let mut shrunk: Vec<(Arc<SpaceFile>, Lsn)> = Vec::new();
+    // Held to the end: the file of a table that nothing holds is closed when it is dropped.
+    let mut shrunk: Vec<(Arc<TableHandle>, Lsn)> = Vec::new();
     for listed in schema.tables() {
         let now = instance.schema();
         let Some(table) = now.get(&listed.name) else { continue };
         match compact_table(instance, table, &mut report) {
-            Ok(Some(cut)) => shrunk.push(cut),
+            Ok(Some(lsn)) => shrunk.push((Arc::clone(table), lsn)),
             Ok(None) => {}
             Err(error) if !is_loss(&error) && !matches!(error, Error::Incompatible(_)) => return Err(error),
             Err(error) => report.left_out.push(Finding { table: table.name.clone(), what: error.to_string() }),
         }
     }
-    if !shrunk.is_empty() {
-        instance.checkpoint()?;
-        let checkpoint = instance.wal().checkpoint_lsn();
-        let access = instance.pool().access(AccessKind::Maintenance);
-        for (space, lsn) in shrunk {
-            space.truncate_file(lsn, checkpoint, &access)?;
-        }
-    }
+    cut(instance, &shrunk)?;
     for table in schema.tables() {
         if let Ok(space) = table.store.space() {
             // Of one that is left out it may not be known.
@@ -87,13 +81,23 @@ pub(crate) fn compact(instance: &Instance) -> Result<CompactReport> {
     Ok(report)
 }
 
-/// Compacts one table. If its file can be cut: the space, and the log position that the checkpoint
-/// must have passed.
-fn compact_table(
-    instance: &Instance,
-    table: &TableHandle,
-    report: &mut CompactReport,
-) -> Result<Option<(Arc<SpaceFile>, Lsn)>> {
+/// Makes files shorter, each once the checkpoint has passed the log position beside its table.
+fn cut(instance: &Instance, shrunk: &[(Arc<TableHandle>, Lsn)]) -> Result<()> {
+    if shrunk.is_empty() {
+        return Ok(());
+    }
+    instance.checkpoint()?;
+    let checkpoint = instance.wal().checkpoint_lsn();
+    let access = instance.pool().access(AccessKind::Maintenance);
+    for (table, lsn) in shrunk.iter().filter(|(table, _)| !table.store.file.is_dropped()) {
+        table.store.space()?.truncate_file(*lsn, checkpoint, &access)?;
+    }
+    Ok(())
+}
+
+/// Compacts one table. If its file can be cut: the log position that the checkpoint must have
+/// passed.
+fn compact_table(instance: &Instance, table: &TableHandle, report: &mut CompactReport) -> Result<Option<Lsn>> {
     let space = table.store.space()?;
     report.bytes_before += space.space().file().len()?;
     let access = instance.pool().access(AccessKind::Maintenance);
@@ -106,7 +110,7 @@ fn compact_table(
     }
     space.shrink(&access)?;
     // It may have been longer than its page count before: a crash came before it was cut.
-    Ok(space.has_tail(&access)?.then(|| (Arc::clone(space), instance.wal().next_lsn())))
+    Ok(space.has_tail(&access)?.then(|| instance.wal().next_lsn()))
 }
 
 /// Gives back pages that nothing leads to, if that can be told. How many.
@@ -194,5 +198,27 @@ mod tests {
         let report = db.database().verify(&VerifyOptions::new().entries(false), &mut |_| {}).unwrap();
         assert!(report.is_clean(), "{:?}", report.findings);
         assert_eq!(report.entries, ENTRIES);
+    }
+
+    /// A compaction met a table that had been made anew since it began, and held its file alone.
+    /// The file was closed when the table was dropped, and no other file was cut.
+    #[test]
+    fn a_table_that_is_dropped_before_its_file_is_cut_is_left_out() {
+        let db = RawDatabase::new(Database::in_memory().unwrap());
+        let instance = Arc::clone(&db.database().instance);
+        let mut shrunk = Vec::new();
+        for name in ["kept", "gone"] {
+            db.create_table(name, &[], b"", Lifetime::Lasting).unwrap();
+            let table = Arc::clone(instance.schema().get(name).unwrap());
+            // As a crash leaves it, before it is cut.
+            let file = table.store.space().unwrap().space().file();
+            file.set_len(file.len().unwrap() + 100 * instance.meta.page_size as u64).unwrap();
+            let lsn = compact_table(&instance, &table, &mut CompactReport::default()).unwrap().unwrap();
+            shrunk.insert(0, (table, lsn));
+        }
+        db.drop_table("gone", Duration::ZERO).unwrap();
+        cut(&instance, &shrunk).unwrap();
+        let access = instance.pool().access(AccessKind::Maintenance);
+        assert!(!shrunk[1].0.store.space().unwrap().has_tail(&access).unwrap());
     }
 }
