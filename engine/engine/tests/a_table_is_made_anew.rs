@@ -4,11 +4,12 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use common::rows::{Entries, begin, covering, entry, insert, read};
 use holdfast::io::Disk;
-use holdfast::raw::{Lifetime, RawDatabase, RawLoad};
+use holdfast::raw::{Lifetime, RawDatabase, RawLoad, WaitInterest, WaitObserver};
 use holdfast::{Error, FlushAtCommit, Result};
 use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultOp};
 
@@ -53,6 +54,47 @@ fn anew(db: &RawDatabase, name: &str, of_seven: u32) -> Result<RawLoad> {
 
 fn replace(db: &RawDatabase, load: &mut RawLoad) -> Result<()> {
     db.replace_by(&mut [load], &[b"new"])
+}
+
+/// Says that a thread waits at the gate of a table.
+struct Waits(Arc<AtomicBool>);
+
+impl WaitObserver for Waits {
+    fn interest(&self) -> WaitInterest {
+        WaitInterest::None
+    }
+
+    fn waits_for(&self, _: u64, _: &[u64]) {}
+
+    fn begins(&self) {}
+
+    fn ends(&self) {}
+
+    fn gives_up(&self) -> bool {
+        self.0.store(true, Ordering::Release);
+        false
+    }
+}
+
+/// A thread that waits for the old table is told when the new one has its place. It waited until
+/// the load was dropped, where neither a kill nor a close found it.
+#[test]
+fn nothing_waits_for_a_table_that_was_replaced() {
+    let db = database();
+    let is_waiting = Arc::new(AtomicBool::new(false));
+    let mut load = anew(&db, "a", 7).unwrap();
+    db.set_wait_observer(Waits(Arc::clone(&is_waiting)));
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| db.drop_table("a", Duration::from_secs(20)));
+        while !is_waiting.load(Ordering::Acquire) {
+            std::thread::yield_now();
+        }
+        replace(&db, &mut load).unwrap();
+        let dropped = waiter.join().unwrap();
+        assert!(matches!(dropped, Err(Error::TableNotFound(_))), "{dropped:?}");
+    });
+    drop(load);
+    put(&db, "a", 300..310).unwrap();
 }
 
 #[test]

@@ -105,9 +105,8 @@ pub(crate) struct Anew {
     instance: Arc<Instance>,
     old: Arc<TableHandle>,
     new: Arc<TableHandle>,
-    /// The rows stay as they are to the end.
-    _closed: Closed,
-    is_done: bool,
+    /// The rows stay as they are until the new table has its place.
+    closed: Option<Closed>,
 }
 
 /// Makes an empty table like the one of `store`, for its rows, and keeps writers out of that. It
@@ -131,7 +130,7 @@ pub(crate) fn begin_anew(
     // From here on the table has its file.
     made.keep();
     new.store.learn_specs(old.store.specs());
-    Ok(Anew { instance: Arc::clone(instance), old, new, _closed: closed, is_done: false })
+    Ok(Anew { instance: Arc::clone(instance), old, new, closed: Some(closed) })
 }
 
 impl Anew {
@@ -163,7 +162,8 @@ pub(crate) fn replace_by(instance: &Instance, tables: Vec<(&mut Anew, &[u8])>) -
     match replace(instance, &replacements) {
         Err(error) => (false, Err(error)),
         Ok(replaced) => {
-            tables.into_iter().for_each(|(anew, _)| anew.is_done = true);
+            // Nothing finds those that wait at this gate any more.
+            tables.into_iter().for_each(|(anew, _)| anew.closed = None);
             (true, replaced)
         }
     }
@@ -171,7 +171,7 @@ pub(crate) fn replace_by(instance: &Instance, tables: Vec<(&mut Anew, &[u8])>) -
 
 impl Drop for Anew {
     fn drop(&mut self) {
-        if !self.is_done && !self.instance.leak_in_child() {
+        if self.closed.is_some() && !self.instance.leak_in_child() {
             let_go(&self.instance, &self.new);
         }
     }
