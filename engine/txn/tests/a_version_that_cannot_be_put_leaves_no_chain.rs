@@ -10,6 +10,7 @@ use std::sync::Arc;
 use common::{Db, Setup};
 use holdfast_io::MemoryDisk;
 use holdfast_testkit::{Fault, FaultDisk, FaultOp};
+use holdfast_txn::FlushAtCommit;
 
 const ROWS: usize = 60;
 
@@ -28,9 +29,15 @@ fn whatever_read_fails() {
         (0..ROWS).for_each(|n| db.commit(|txn| txn.insert(&db.rows, &key(n), &[b'x'; 900]).unwrap()));
         while db.purge() > 0 {}
         let old = db.snapshot();
-        (0..ROWS).for_each(|n| db.commit(|txn| assert!(txn.update(&db.rows, &key(n), b"new", None).unwrap())));
         faults.schedule(Fault::nth(FaultOp::Read, n).on("undo.hf"));
         let before = faults.fired();
+        // Committers purge, too.
+        for n in 0..ROWS {
+            let mut txn = db.begin();
+            if txn.update(&db.rows, &key(n), b"new", None).is_ok() {
+                txn.commit(FlushAtCommit::Lazy).unwrap();
+            }
+        }
         while db.sys.purge(usize::MAX).unwrap_or(1) > 0 {}
         let fired = faults.fired() > before;
         faults.clear();

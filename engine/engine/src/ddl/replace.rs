@@ -141,7 +141,7 @@ impl Anew {
 
     /// Whether it has taken the place of the table that it is made from.
     pub(crate) fn has_its_place(&self) -> bool {
-        self.is_done
+        self.closed.is_none()
     }
 
     /// The space of the table that it is made from.
