@@ -28,8 +28,10 @@ use crate::resident::partition::{HeaderWords, Partition};
 
 /// Dirty pages that a thread without a frame writes at once.
 const FOREGROUND_WRITES: usize = 8;
-/// Candidates that a thread looks at for that.
-const FOREGROUND_CANDIDATES: usize = 64;
+/// Candidates of a partition that a thread looks at for that, as long as it finds none. Only then
+/// it looks at all pages: with a large pool that takes tens of milliseconds, under the mutex that
+/// all misses of the partition take.
+const FOREGROUND_CANDIDATES: [usize; 3] = [64, 512, 4096];
 /// Times that a search for victims is repeated in one partition: each looks further.
 const SEARCHES: usize = 3;
 /// Victims of one pass at most.
@@ -157,8 +159,10 @@ impl Core {
     /// many, and what went wrong.
     fn write_candidates(&self) -> (usize, Option<Error>) {
         let mut failure = None;
-        for frames in [|core: &Core| core.cold_dirty(FOREGROUND_CANDIDATES), Core::dirty_residents] {
-            for chunk in frames(self).chunks(FOREGROUND_WRITES) {
+        for look in 0..=FOREGROUND_CANDIDATES.len() {
+            let frames =
+                FOREGROUND_CANDIDATES.get(look).map_or_else(|| self.dirty_residents(), |n| self.cold_dirty(*n));
+            for chunk in frames.chunks(FOREGROUND_WRITES) {
                 let (written, error) = self.write_first(chunk, Counter::FlushedEviction);
                 failure = error.or(failure);
                 if written > 0 {
