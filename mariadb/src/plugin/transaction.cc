@@ -543,10 +543,15 @@ static int end_by_xid(XID *xid, bool commits)
   take_if([&](const auto &holder) { return holder.second == bytes; });
   std::shared_lock<std::shared_mutex> guard(adopting);
   hf_transaction *transaction= nullptr;
-  if (hf_adopt(database, slice(bytes), &transaction) != HF_OK &&
-      hf_adopt(database, slice(long_xid_bytes(xid)), &transaction) != HF_OK)
+  hf_code code= hf_adopt(database, slice(bytes), &transaction);
+  // HF_INVALID: there is none of that xid.
+  if (code == HF_INVALID)
+    code= hf_adopt(database, slice(long_xid_bytes(xid)), &transaction);
+  if (code == HF_INVALID)
     return XAER_NOTA;
-  hf_code code= commits ? hf_commit(transaction, HF_FLUSH_SYNC) : hf_rollback(transaction);
+  if (logged_error(code, "taking over a prepared transaction"))
+    return XAER_RMERR;
+  code= commits ? hf_commit(transaction, HF_FLUSH_SYNC) : hf_rollback(transaction);
   int error= logged_error(code, "ending a prepared transaction") ? XAER_RMERR : XA_OK;
   hf_transaction_free(transaction);
   if (commits)
