@@ -40,6 +40,9 @@ use crate::undo::{UndoLog, UndoRecord};
 use crate::wait::Wait;
 use holdfast_lock::Owner;
 
+/// Records that are undone between two pauses.
+const PAUSE_EVERY: u64 = 64;
+
 impl TxnSystem {
     /// The first step of the rollback of a transaction that may be prepared: its log says that it
     /// is active again, before the first change is undone. So a crash leaves it prepared with all
@@ -58,7 +61,7 @@ impl TxnSystem {
     /// # Errors
     /// What stands in the way; if there is something that may pass, that.
     pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, mut goes_on: Option<GoesOn<'_>>) -> Result<()> {
-        let undone = self.undo_records(log, keep, goes_on.as_mut());
+        let undone = self.undo_records(log, keep, goes_on.as_mut(), || ());
         undone.or_else(|error| self.undo_around(log, keep, goes_on, error))
     }
 
@@ -66,14 +69,23 @@ impl TxnSystem {
     /// undone is not looked at again if that is known to be all that can be undone.
     fn undo_loser(&self, loser: &mut Loser) -> Result<()> {
         let Loser { log, left, .. } = loser;
-        self.undo_records(log, 0, None).or_else(|error| match left {
+        // A loser may be larger than all other transactions, and the thread that undoes it is the
+        // one that purges. What purge meets is told by the next one.
+        let pause = || drop(self.purge(PAUSE_EVERY as usize));
+        self.undo_records(log, 0, None, pause).or_else(|error| match left {
             Left::Passing if !blocks(&error) => Err(error),
             Left::Blocked => Err(error),
             Left::All | Left::Passing => self.undo_around(log, 0, None, error),
         })
     }
 
-    fn undo_records(&self, log: &mut UndoLog, keep: u64, mut goes_on: Option<&mut GoesOn<'_>>) -> Result<()> {
+    fn undo_records(
+        &self,
+        log: &mut UndoLog,
+        keep: u64,
+        mut goes_on: Option<&mut GoesOn<'_>>,
+        mut pause: impl FnMut(),
+    ) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
         log.check_whole(&self.undo)?;
@@ -83,6 +95,9 @@ impl TxnSystem {
             }
             if !self.undo_last(log, &acc, &mut bytes, goes_on.as_deref_mut())? {
                 break;
+            }
+            if log.records().is_multiple_of(PAUSE_EVERY) {
+                pause();
             }
         }
         log.cut(&self.undo, &acc)
@@ -99,11 +114,13 @@ impl TxnSystem {
         let Some(roll) = log.last_record(&self.undo, acc, bytes)? else { return Ok(false) };
         let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
         self.undo_and_count(log, roll, &record, goes_on, acc)?;
+        let pages = log.pages();
         let emptied = log.pop();
-        log.let_chain_go(record.chain_pages(self.undo.page_size()));
         if emptied || record.new_chain.is_some() {
-            log.cut(&self.undo, acc)?;
+            // Else the next attempt would pass the record over, and its chain would be left.
+            log.cut(&self.undo, acc).inspect_err(|_| log.unpop(pages))?;
         }
+        log.let_chain_go(record.chain_pages(self.undo.page_size()));
         if let Some(chain) = record.new_chain
             && let Some(index) = self.index(record.index)
             && let Some(_pinned) = index.pin()
