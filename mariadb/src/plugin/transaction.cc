@@ -46,11 +46,10 @@ Connection *Connection::of(THD *thd)
   return connection;
 }
 
-/* The connections that hold a transaction of XA which their session has prepared, and its xid. The server
-   takes such a transaction from a session that goes or is reset, and from the worker of a replica, and lets
-   any session end it from then on. It tells no engine; to a session that goes `close_connection` comes
-   later, to one that is reset not at all. So the session that ends the transaction takes it from the connection. The
-   mutex guards `transaction` of the connections that are here. */
+/* The connections that hold a transaction of XA which their session has prepared, and its xid. The server takes such a transaction from a
+   session that goes or is reset, and from the worker of a replica, and lets any session end it from then on. It tells no engine; to a session
+   that goes `close_connection` comes later, to one that is reset not at all. So the session that ends the transaction takes it from the
+   connection. The mutex guards `transaction` of the connections that are here. */
 static std::mutex held_mutex;
 static std::map<Connection *, std::string> held;
 
@@ -232,8 +231,7 @@ void Connection::changes(const std::shared_ptr<Commits> &commits)
     changed.push_back(commits);
 }
 
-/* Of a statement that is a transaction by itself the server forgets the cached results before the commit:
-   other sessions may have had results of before kept since. */
+/* Of a statement that is a transaction by itself the server forgets the cached results before the commit: others may have had some kept since. */
 void Connection::note_commit(THD *thd, bool all)
 {
   for (const auto &commits : changed)
@@ -277,8 +275,7 @@ static hf_flush flush_of(THD *thd)
   }
 }
 
-/* A transaction that the binary log has is prepared still, since the engine could not commit it. Only a
-   start of the server asks again, and finds it in the binary log as long as that is kept. */
+/* A transaction that the binary log has is prepared still, since the engine could not commit it. Only a start of the server asks again. */
 static std::atomic<bool> binary_log_is_ahead{false};
 
 int Connection::commit(THD *thd, bool all)
@@ -295,8 +292,8 @@ int Connection::commit(THD *thd, bool all)
     rollback(thd, true);
     return error;
   }
-  // What is prepared is durable, and the binary log decides about it: no need to wait for the disk
-  // again. For the same reason it is tried once more if it could not be committed in its turn.
+  // What is prepared is durable, and the binary log decides about it: no need to wait for the
+  // disk again, and a reason to try once more if it could not be committed in its turn.
   const bool is_decided= prepared && was_ordered;
   hf_code code= hf_commit(transaction, is_decided && ordered == HF_OK ? HF_FLUSH_LAZY : flush_of(thd));
   if (code != HF_OK && is_decided)
@@ -544,13 +541,10 @@ static int end_by_xid(XID *xid, bool commits)
   std::shared_lock<std::shared_mutex> guard(adopting);
   hf_transaction *transaction= nullptr;
   hf_code code= hf_adopt(database, slice(bytes), &transaction);
-  // HF_INVALID: there is none of that xid.
-  if (code == HF_INVALID)
+  if (code == HF_INVALID) // There is none of that xid.
     code= hf_adopt(database, slice(long_xid_bytes(xid)), &transaction);
-  if (code == HF_INVALID)
-    return XAER_NOTA;
-  if (logged_error(code, "taking over a prepared transaction"))
-    return XAER_RMERR;
+  if (code != HF_OK)
+    return code == HF_INVALID || !logged_error(code, "taking over a prepared transaction") ? XAER_NOTA : XAER_RMERR;
   code= commits ? hf_commit(transaction, HF_FLUSH_SYNC) : hf_rollback(transaction);
   int error= logged_error(code, "ending a prepared transaction") ? XAER_RMERR : XA_OK;
   hf_transaction_free(transaction);
