@@ -51,9 +51,9 @@ impl Tree {
             match self.merge_step(key, level, acc, ticket, &frames)? {
                 Some(merged) => {
                     above = above.max(merged + 1);
-                    level = merged.checked_sub(1).unwrap_or(above);
+                    level = merged.checked_sub(1).unwrap_or(1);
                 }
-                None if level < above => level = above,
+                None if level < above => level += 1,
                 None => return Ok(()),
             }
         }
