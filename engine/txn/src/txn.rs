@@ -480,6 +480,8 @@ impl Txn {
     /// # Errors
     /// Those of reading and writing pages. The transaction is over for its user all the same: the
     /// rollback is tried again in the background, and its rows stay locked until then.
+    /// [`Error::Closed`] if the database was closed meanwhile: the next open goes on with it.
+    /// Behind a prepare, those of the log.
     pub fn rollback(&mut self) -> Result<()> {
         if self.state == State::Ended {
             return Ok(());

@@ -417,8 +417,8 @@ impl Purger {
         if some_wait {
             self.give_back_quiet_logs();
         }
-        let is_large =
-            committed.pages * self.undo.page_size() as u64 > self.config.max_old_versions / WORTH_WAKING as u64;
+        let is_large = committed.pages > 1
+            && committed.pages * self.undo.page_size() as u64 > self.config.max_old_versions / WORTH_WAKING as u64;
         if is_large {
             // It may be what comes first.
             self.history.gather(&self.clock);

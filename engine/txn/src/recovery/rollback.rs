@@ -62,7 +62,7 @@ impl TxnSystem {
     /// What stands in the way; if there is something that may pass, that.
     pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, mut goes_on: Option<GoesOn<'_>>) -> Result<()> {
         let undone = self.undo_records(log, keep, goes_on.as_mut(), || ());
-        undone.or_else(|error| self.undo_around(log, keep, goes_on, error))
+        undone.or_else(|error| self.undo_around(log, keep, goes_on, error, || ()))
     }
 
     /// As [`TxnSystem::undo_to`], from the beginning, of a loser. What an earlier rollback has
@@ -70,12 +70,16 @@ impl TxnSystem {
     fn undo_loser(&self, loser: &mut Loser) -> Result<()> {
         let Loser { log, left, .. } = loser;
         // A loser may be larger than all other transactions, and the thread that undoes it is the
-        // one that purges. What purge meets is told by the next one.
-        let pause = || drop(self.purge(PAUSE_EVERY as usize));
+        // one that purges.
+        let pause = || {
+            if let Err(error) = self.purge(PAUSE_EVERY as usize) {
+                self.purger.background.failed(error);
+            }
+        };
         self.undo_records(log, 0, None, pause).or_else(|error| match left {
             Left::Passing if !blocks(&error) => Err(error),
             Left::Blocked => Err(error),
-            Left::All | Left::Passing => self.undo_around(log, 0, None, error),
+            Left::All | Left::Passing => self.undo_around(log, 0, None, error, pause),
         })
     }
 
@@ -136,7 +140,14 @@ impl TxnSystem {
     ///
     /// # Errors
     /// `first`, which has stopped the rollback; one that may pass, if `first` does not.
-    fn undo_around(&self, log: &UndoLog, keep: u64, mut goes_on: Option<GoesOn<'_>>, first: Error) -> Result<()> {
+    fn undo_around(
+        &self,
+        log: &UndoLog,
+        keep: u64,
+        mut goes_on: Option<GoesOn<'_>>,
+        first: Error,
+        mut pause: impl FnMut(),
+    ) -> Result<()> {
         let (acc, mut why) = (self.store.pool().access(AccessKind::Point), first);
         let mut bytes = Vec::new();
         for n in (keep..log.records()).rev() {
@@ -153,6 +164,9 @@ impl TxnSystem {
                 if blocks(&why) && !blocks(&error) {
                     why = error;
                 }
+            }
+            if n.is_multiple_of(PAUSE_EVERY) {
+                pause();
             }
         }
         Err(why)

@@ -371,8 +371,12 @@ impl UndoLog {
     /// Makes the pages say what [`UndoLog::pop`] did: later records are gone, also after a crash.
     pub fn cut(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
         debug_assert!(!self.prepared, "a log that says prepared has all its records");
+        let pages = self.pages.len();
         while self.count == 0 && self.pages.len() > 1 {
             self.drop_tail(space, acc)?;
+        }
+        if self.pages.len() < pages {
+            return Ok(()); // What is known of the last page now is what it says.
         }
         let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
         let mut mtr = space.store().begin(ticket, acc);
