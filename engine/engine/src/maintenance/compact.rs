@@ -71,7 +71,7 @@ pub(crate) fn compact(instance: &Instance) -> Result<CompactReport> {
             Err(error) => report.left_out.push(Finding { table: table.name.clone(), what: error.to_string() }),
         }
     }
-    cut(instance, &shrunk)?;
+    cut(instance, &shrunk, &mut report)?;
     for table in schema.tables() {
         if let Ok(space) = table.store.space() {
             // Of one that is left out it may not be known.
@@ -82,7 +82,7 @@ pub(crate) fn compact(instance: &Instance) -> Result<CompactReport> {
 }
 
 /// Makes files shorter, each once the checkpoint has passed the log position beside its table.
-fn cut(instance: &Instance, shrunk: &[(Arc<TableHandle>, Lsn)]) -> Result<()> {
+fn cut(instance: &Instance, shrunk: &[(Arc<TableHandle>, Lsn)], report: &mut CompactReport) -> Result<()> {
     if shrunk.is_empty() {
         return Ok(());
     }
@@ -90,7 +90,15 @@ fn cut(instance: &Instance, shrunk: &[(Arc<TableHandle>, Lsn)]) -> Result<()> {
     let checkpoint = instance.wal().checkpoint_lsn();
     let access = instance.pool().access(AccessKind::Maintenance);
     for (table, lsn) in shrunk.iter().filter(|(table, _)| !table.store.file.is_dropped()) {
-        table.store.space()?.truncate_file(*lsn, checkpoint, &access)?;
+        match table.store.space().and_then(|space| space.truncate_file(*lsn, checkpoint, &access)) {
+            Ok(_) => {}
+            Err(error) if is_loss(&error) => {
+                report.left_out.push(Finding { table: table.name.clone(), what: error.to_string() });
+            }
+            // It is being dropped, unless the database is closed.
+            Err(Error::Closed(_)) => instance.check()?,
+            Err(error) => return Err(error),
+        }
     }
     Ok(())
 }
@@ -217,7 +225,7 @@ mod tests {
             shrunk.insert(0, (table, lsn));
         }
         db.drop_table("gone", Duration::ZERO).unwrap();
-        cut(&instance, &shrunk).unwrap();
+        cut(&instance, &shrunk, &mut CompactReport::default()).unwrap();
         let access = instance.pool().access(AccessKind::Maintenance);
         assert!(!shrunk[1].0.store.space().unwrap().has_tail(&access).unwrap());
     }

@@ -7,7 +7,8 @@
 //! committed when the salvage began; the newest one, if older versions cannot be read. Of entries
 //! that are copied the same. A change may be undone, by its session or in the background, between
 //! the copy of its page and the look for the version before it: then both are done again. So are
-//! all pages if some were allocated or freed meanwhile: rows may have moved to one that was passed.
+//! all pages, three times at most, if some were allocated or freed meanwhile: rows may have moved
+//! to one that was passed.
 //!
 //! **Entries.** The table in the target never has an index that lacks entries. If it is known how
 //! entries are made - the program has created the table, or opened it for writing, in the target or

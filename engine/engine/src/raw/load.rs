@@ -154,7 +154,17 @@ impl RawLoad {
         let no = index as usize;
         let load = self.indexes.get_mut(no).ok_or_else(|| Error::invalid(format!("there is no index {index}")))?;
         let pushed = load.push(&self.instance, key, prefix, value);
-        self.note_duplicate(no, pushed)?;
+        let taken = self.note_duplicate(no, pushed).and_then(|()| self.spill_if_full());
+        // A part of what was pushed may be gone, unless the entry itself was refused.
+        if let Err(error) = &taken
+            && !matches!(error, Error::InvalidArgument(_))
+        {
+            self.failed.get_or_insert_with(|| error.clone());
+        }
+        taken
+    }
+
+    fn spill_if_full(&mut self) -> Result<()> {
         if self.indexes.iter().map(IndexLoad::cost).sum::<usize>() < self.share.bytes().min(self.collect_bytes) {
             return Ok(());
         }
