@@ -38,11 +38,11 @@ void session_ends(const Connection *connection)
 
 /* What the session's thread does to this state meanwhile makes no difference: a transaction that it ends is
    given back before. */
-bool has_left_xa(const Connection *connection)
+bool has_left_xa(const Connection *connection, const void *element)
 {
   std::lock_guard<std::mutex> guard(mutex);
   auto session= sessions.find(connection);
-  return session != sessions.end() && !session->second->default_transaction.xid_state.is_explicit_XA();
+  return session != sessions.end() && session->second->default_transaction.xid_state.xid_cache_element != element;
 }
 
 static void append(hf_buffer *buffer, const char *text)

@@ -5,6 +5,7 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 #include "transaction.h"
+#include "binary_log.h"
 #include "errors.h"
 #include "query_cache.h"
 #include "sessions.h"
@@ -16,7 +17,6 @@
 #include "sql_lex.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -51,12 +51,18 @@ Connection *Connection::of(THD *thd)
    that goes `close_connection` comes later, to one that is reset not at all. So the session that ends the transaction takes it from the
    connection. The mutex guards `transaction` of the connections that are here. */
 static std::mutex held_mutex;
-static std::map<Connection *, std::string> held;
+struct Held
+{
+  std::string xid;
+  const void *element;  // the server's; it is there until the transaction is ended, and is compared only
+};
+static std::map<Connection *, Held> held;
 
-void Connection::hold_xid(const std::string &xid)
+void Connection::hold_xid(THD *thd, const std::string &xid)
 {
   std::lock_guard<std::mutex> guard(held_mutex);
-  held[this]= held_xid= xid;
+  held_xid= xid;
+  held[this]= {xid, thd->transaction->xid_state.xid_cache_element};
 }
 
 /* Frees the transaction. One that is prepared is from then on for any session to end. */
@@ -100,7 +106,7 @@ template <typename Is_taken> static void take_if(Is_taken is_taken)
 
 void take_from_reset_sessions()
 {
-  take_if([](const auto &holder) { return has_left_xa(holder.first); });
+  take_if([](const auto &holder) { return has_left_xa(holder.first, holder.second.element); });
 }
 
 Connection::~Connection()
@@ -257,6 +263,8 @@ void Connection::commit_ordered(THD *thd, bool all)
   if (!transaction || (!all && in_long_transaction(thd)))
     return;
   ordered= hf_commit_ordered(transaction);
+  if (ordered != HF_OK && prepared)
+    falls_behind_binary_log();
   was_ordered= true;
 }
 
@@ -274,9 +282,6 @@ static hf_flush flush_of(THD *thd)
     return flush_at_commit();
   }
 }
-
-/* A transaction that the binary log has is prepared still, since the engine could not commit it. Only a start of the server asks again. */
-static std::atomic<bool> binary_log_is_ahead{false};
 
 int Connection::commit(THD *thd, bool all)
 {
@@ -296,8 +301,8 @@ int Connection::commit(THD *thd, bool all)
   // disk again, and a reason to try once more if it could not be committed in its turn.
   const bool is_decided= prepared && was_ordered;
   hf_code code= hf_commit(transaction, is_decided && ordered == HF_OK ? HF_FLUSH_LAZY : flush_of(thd));
-  if (code != HF_OK && is_decided)
-    binary_log_is_ahead= true;
+  if (is_decided && ordered != HF_OK)
+    catches_up_with_binary_log(code == HF_OK);
   int error= server_error(code, thd);
   note_commit(thd, all);
   end();
@@ -341,7 +346,7 @@ int Connection::prepare(THD *thd, bool all)
     // keep the order of the binary log.
     if (thd_sql_command(thd) == SQLCOM_XA_PREPARE)
     {
-      hold_xid(bytes);
+      hold_xid(thd, bytes);
       code= hf_release_reads(transaction);
     }
   }
@@ -369,10 +374,11 @@ void Connection::kill()
 static int close_connection(handlerton *, THD *thd)
 {
   Connection *connection= Connection::existing(thd);
-  session_ends(connection);
   // Once no connection needs it, a plugin that was uninstalled closes the database.
   if (connection)
     connection->end();
+  // A change of a definition finds what it has prepared until then.
+  session_ends(connection);
   thd_set_ha_data(thd, hton, nullptr);
   delete connection;
   return 0;
@@ -537,7 +543,7 @@ hf_code check_unprepared(const std::string &table)
 static int end_by_xid(XID *xid, bool commits)
 {
   std::string bytes= xid_bytes(xid);
-  take_if([&](const auto &holder) { return holder.second == bytes; });
+  take_if([&](const auto &holder) { return holder.second.xid == bytes; });
   std::shared_lock<std::shared_mutex> guard(adopting);
   hf_transaction *transaction= nullptr;
   hf_code code= hf_adopt(database, slice(bytes), &transaction);
@@ -561,12 +567,6 @@ static int commit_by_xid(handlerton *, XID *xid)
 static int rollback_by_xid(handlerton *, XID *xid)
 {
   return end_by_xid(xid, false);
-}
-
-static void commit_checkpoint_request(void *cookie)
-{
-  if (!logged_error(hf_flush_log(database), "making commits durable") && !binary_log_is_ahead)
-    commit_checkpoint_notify_ha(cookie);
 }
 
 static bool flush_logs(handlerton *)

@@ -105,7 +105,7 @@ public:
   std::string duplicate_child, duplicate_child_key;
 
 private:
-  void hold_xid(const std::string &xid);
+  void hold_xid(THD *thd, const std::string &xid);
   void free_transaction();
   void register_with_server(THD *thd);
   void end_statement();
