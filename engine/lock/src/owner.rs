@@ -376,13 +376,7 @@ impl Owner {
 
     /// Ends the wait if it only lets others go first. Returns whether it did.
     pub(crate) fn give_way(&self) -> bool {
-        let mut wait = self.wait.lock();
-        let gives_way = wait.outcome == Outcome::Waiting && matches!(wait.on, Some(Target::Turn { .. }));
-        if gives_way {
-            wait.outcome = Outcome::Granted;
-            self.wake.notify_all();
-        }
-        gives_way
+        self.end_wait_if(Outcome::Granted, |on| matches!(on, Some(Target::Turn { .. })))
     }
 
     /// What it waits for now.
@@ -412,8 +406,12 @@ impl Owner {
 
     /// Ends the wait with `outcome` if it is still going on. Returns whether it was.
     pub(crate) fn end_wait(&self, outcome: Outcome) -> bool {
+        self.end_wait_if(outcome, |_| true)
+    }
+
+    fn end_wait_if(&self, outcome: Outcome, is_for: impl FnOnce(&Option<Target>) -> bool) -> bool {
         let mut wait = self.wait.lock();
-        if wait.outcome != Outcome::Waiting {
+        if wait.outcome != Outcome::Waiting || !is_for(&wait.on) {
             return false;
         }
         wait.outcome = outcome;
