@@ -6,6 +6,8 @@
 //!   entered a lock for a transaction by its id in the row, beside a lock that was granted before:
 //!   the row says which of the two counts.
 //! * The waiters are in the order in which they will be granted, upgrades first.
+//! * A waiter whose owner holds a lock is an upgrade, and waits for more than the owner holds
+//!   (`Queue::promote`).
 //! * No request is granted before an earlier waiter, unless its owner holds a lock already.
 
 use std::collections::VecDeque;
@@ -83,8 +85,29 @@ impl Queue {
         true
     }
 
+    /// A lock of `owner` has been entered or raised, which may wait here behind others. They wait
+    /// for that lock now, so the request may not wait for them: it is granted if the lock is enough
+    /// for it, as it would be if it came now, and becomes an upgrade if not.
+    pub fn promote(&mut self, owner: &Owner) {
+        let Some(at) = self.waiting.iter().position(|w| w.owner.serial() == owner.serial()) else { return };
+        let is_enough = self.holds(owner, self.waiting[at].mode);
+        if !is_enough && self.waiting[at].upgrade {
+            return;
+        }
+        let Some(waiter) = self.waiting.remove(at) else { return };
+        if is_enough {
+            waiter.owner.end_wait(Outcome::Granted);
+        } else {
+            self.enqueue(&waiter.owner, waiter.mode, true);
+        }
+    }
+
     /// Adds a waiter: an upgrade before all that are none, every other one at the end.
     pub fn enqueue(&mut self, owner: &Arc<Owner>, mode: Mode, upgrade: bool) {
+        debug_assert!(
+            upgrade || mode.is_intent() || self.mode_of(owner).is_none(),
+            "a waiter that holds a lock is an upgrade"
+        );
         let waiter = Waiter { owner: Arc::clone(owner), mode, upgrade };
         let at = if upgrade { self.waiting.iter().take_while(|w| w.upgrade).count() } else { self.waiting.len() };
         self.waiting.insert(at, waiter);
@@ -244,6 +267,23 @@ mod tests {
         assert!(b.end_wait(Outcome::TimedOut));
         assert!(q.obstacles(&d, &d).is_empty(), "no request waits for one that gave up");
         assert!(q.obstacles(&e, &e).is_empty());
+    }
+
+    #[test]
+    fn a_lock_that_is_entered_for_a_waiter_counts_for_its_request() {
+        let [a, b, c] = [1, 2, 3].map(Owner::new);
+        let mut q = Queue::default();
+        q.grant(&a, Exclusive);
+        waits(&mut q, &b, Exclusive);
+        waits(&mut q, &c, Exclusive);
+        q.grant(&c, Shared);
+        q.promote(&c);
+        assert_eq!(q.blockers(&c).iter().map(|o| o.serial()).collect::<Vec<_>>(), [1], "b waits for c");
+        q.grant(&c, Exclusive);
+        q.promote(&c);
+        assert!(!c.waits() && b.waits());
+        q.promote(&b);
+        assert_eq!(q.waiting.len(), 1, "b holds nothing");
     }
 
     #[test]

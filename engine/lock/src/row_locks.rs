@@ -244,6 +244,8 @@ impl LockManager {
             held.rows.push((row.index, Arc::clone(&lock.key)));
             self.account(lock_cost(row.key));
         }
+        drop(held); // A grant from the queue takes the mutex of the wait first.
+        lock.queue.promote(owner);
     }
 
     pub(crate) fn cancel_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {
