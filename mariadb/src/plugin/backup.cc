@@ -7,13 +7,16 @@
 #include "backup.h"
 #include "errors.h"
 #include "variables.h"
+#include "xid.h"
 
 #include <algorithm>
 #include <fcntl.h>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <set>
 #include <unistd.h>
+#include <vector>
 
 namespace holdfast {
 
@@ -121,6 +124,63 @@ static fs::path database_name()
   return name.empty() ? fs::path("#holdfast") : name;
 }
 
+/* In the folder of a database that was copied while its server ran, until a server has started on it. */
+static const char MARK[]= "copied-while-in-use";
+
+/* Says of the database in `dir` that the binary log of its server is not with it. */
+static bool mark_copy(const fs::path &dir)
+{
+  static const char TEXT[]= "A copy of a running server's database. The first server that starts on it rolls back what was being "
+    "committed, and removes this file.\n";
+  const fs::path mark= dir / MARK;
+  std::ofstream file(mark);
+  file << TEXT;
+  file.close();
+  if (!file)
+  {
+    std::error_code error(errno, std::generic_category());
+    return failed(number_of(error), "writing " + mark.string(), error);
+  }
+  return make_durable(mark) || make_durable(dir);
+}
+
+extern "C" void collect_of_binary_log(void *context, hf_slice bytes)
+{
+  XID xid;
+  if (xid_from_bytes(bytes, &xid) && xid.get_my_xid())
+    static_cast<std::vector<std::string> *>(context)->emplace_back((const char *) bytes.data, bytes.len);
+}
+
+/* Undoes a transaction that stood between its prepare and its commit. */
+static void roll_back_prepared(const std::string &xid)
+{
+  hf_transaction *transaction= nullptr;
+  if (logged_error(hf_adopt(database, slice(xid), &transaction), "taking over a prepared transaction"))
+    return;
+  logged_error(hf_rollback(transaction), "rolling back a prepared transaction");
+  hf_transaction_free(transaction);
+}
+
+bool settle_copy()
+{
+  const fs::path mark= fs::path(data_dir()) / MARK;
+  std::error_code error;
+  if (!fs::exists(mark, error) && !error)
+    return false;
+  std::vector<std::string> prepared;
+  if (!error && logged_error(hf_prepared(database, collect_of_binary_log, &prepared), "listing prepared transactions"))
+    return true;
+  std::for_each(prepared.begin(), prepared.end(), roll_back_prepared);
+  if (!prepared.empty())
+    sql_print_information("Holdfast: the database is a copy of a server that ran: %zu transactions that were being committed "
+                          "at its end are rolled back", prepared.size());
+  if (!error && fs::remove(mark, error) && !error)
+    return make_durable(mark.parent_path());
+  sql_print_error("Holdfast: %s cannot be removed: %s; it would roll back at a later start what was committed", mark.c_str(),
+                  error.message().c_str());
+  return true;
+}
+
 bool back_up(THD *thd, const std::string &name, uint64_t rate_limit)
 {
   fs::path dir(name);
@@ -137,7 +197,7 @@ bool back_up(THD *thd, const std::string &name, uint64_t rate_limit)
     return true;
   hf_backup_report report;
   std::string to= (dir / database_name()).string();
-  if (copy_failed(hf_backup(database, slice(to), rate_limit, is_killed, thd, &report)) || find_definitions(&after))
+  if (copy_failed(hf_backup(database, slice(to), rate_limit, is_killed, thd, &report)) || mark_copy(to) || find_definitions(&after))
     return true;
   if (before != after)
   {

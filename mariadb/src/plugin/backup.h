@@ -18,6 +18,11 @@ namespace holdfast {
    examine and to remove. */
 bool back_up(THD *thd, const std::string &dir, uint64_t rate_limit);
 
+/* A server starts on a database that `back_up` has copied: what was between prepare and commit is rolled back, since
+   no client was told that it had committed and the binary log that had it is not there. True if that failed, and was
+   logged. */
+bool settle_copy();
+
 } // namespace holdfast
 
 #endif

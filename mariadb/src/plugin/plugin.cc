@@ -6,6 +6,7 @@
 
 /* The plugin: its declaration, opening and closing the database. */
 
+#include "backup.h"
 #include "errors.h"
 #include "handler/ha_holdfast.h"
 #include "information_schema.h"
@@ -64,7 +65,7 @@ static int init(void *p)
   if (data_dir()[0] != '/')
     ignore_db_dirs_append(data_dir());
   hf_settings settings= database_settings();
-  if (logged_error(hf_open(slice(std::string(data_dir())), &settings, &database), "opening the database"))
+  if (logged_error(hf_open(slice(std::string(data_dir())), &settings, &database), "opening the database") || settle_copy())
     return 1;
   drop_leftovers();
   collect_references();

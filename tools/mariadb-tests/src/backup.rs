@@ -18,6 +18,10 @@ use holdfast_server::Server;
 const PORT: u16 = 13319;
 /// The folder of the database, with a slash at the end.
 const FOLDER: &str = "--holdfast-data-home-dir=shelf/";
+/// As a server with replicas has it.
+const BINARY_LOG: [&str; 2] = ["--log-bin=log", "--sync-binlog=1"];
+/// The file that says that the database is a copy.
+const MARK: &str = "shelf/copied-while-in-use";
 
 const SCHEMA: &str = "
     CREATE DATABASE shop; CREATE DATABASE `odd-name`; USE shop;
@@ -52,8 +56,10 @@ const COUNTS: &str = "SELECT (SELECT COUNT(*) FROM shop.orders), (SELECT COUNT(*
 /// Backs up, restores, compares.
 pub fn run(cache: &Cache) -> anyhow::Result<()> {
     let server = Server::new(cache, "backup/server").bound_to_us();
-    // Pages are evicted and the log goes round while the copy is made.
-    let options = [FOLDER, "--holdfast-buffer-pool-size=5M", "--holdfast-log-file-size=8M"].map(str::to_string);
+    // Pages are evicted and the log goes round while the copy is made. With a binary log, whose
+    // sync takes its time, a transaction is prepared at most moments.
+    let small = ["--holdfast-buffer-pool-size=5M", "--holdfast-log-file-size=8M"];
+    let options: Vec<String> = [FOLDER].iter().chain(&small).chain(&BINARY_LOG).map(|o| (*o).to_owned()).collect();
     server.up(PORT, true, &options)?;
     let copy = cache.path("backup/copy");
     if copy.exists() {
@@ -78,15 +84,17 @@ pub fn run(cache: &Cache) -> anyhow::Result<()> {
     ensure!(copy.join("shelf/holdfast.meta").exists(), "the copy of the database has not the name of its folder");
 
     let restored = Server::new(cache, "backup/restored").bound_to_us();
-    let options = [FOLDER.to_owned()];
+    let options: Vec<String> = [FOLDER].iter().chain(&BINARY_LOG).map(|o| (*o).to_owned()).collect();
     restored.up(PORT, true, &options)?;
     restored.down()?;
     restored.put_into_data(&copy)?;
+    ensure!(restored.data_dir().join(MARK).exists(), "nothing says that the database is a copy");
     restored.up(PORT, false, &options)?;
     let result = compare(&restored, before, last, &still);
     if result.is_err() {
         println!("log of the server:\n{}", restored.log_tail());
     }
+    ensure!(!restored.data_dir().join(MARK).exists(), "what has become a server's own is a copy still");
     restored.down()?;
     result
 }
