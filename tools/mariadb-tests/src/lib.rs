@@ -153,7 +153,12 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
                 server.down()?;
             }
             if !server.answers() {
+                let is_new = fresh || !server.data_dir().exists();
                 server.up(port.map_or_else(|| free_port(PORT), Ok)?, fresh, &options)?;
+                if is_new {
+                    // As a server that was installed has it, and the guides expect it.
+                    server.query("CREATE DATABASE IF NOT EXISTS test")?;
+                }
             }
             server.say_how_to_connect()
         }
