@@ -107,7 +107,16 @@ bool has_one_default(const Field *field)
     field->unireg_check != Field::NEXT_NUMBER && !field->compression_method();
 }
 
-/* Puts the defaults of the new columns into record[0]. */
+/* Gives a new column its default. False if that is no value of the column: a copy judges it by the
+   session's modes. As with InnoDB, a DATE or a TIME takes its part of a default that has both. */
+bool put_default(Field *field)
+{
+  static const int WHOLE= 0, CUT_TO_DATE_OR_TIME= 3;
+  int result= field->set_default();
+  return result == WHOLE || result == CUT_TO_DATE_OR_TIME;
+}
+
+/* Puts the defaults of the new columns into record[0]. True if that cannot be done. */
 bool fill_defaults(TABLE *altered, const Sources &sources)
 {
   MY_BITMAP *columns= dbug_tmp_use_all_columns(altered, &altered->write_set);
@@ -119,7 +128,7 @@ bool fill_defaults(TABLE *altered, const Sources &sources)
     if (sources[i] != NEW_COLUMN)
       continue;
     if (field->default_value && field->stored_in_db())
-      failed= field->set_default();
+      failed= !put_default(field);
     else if (field->has_default_now_unireg_check())
       failed= field->set_time();
   }
@@ -150,7 +159,7 @@ bool can_have(const TABLE *table, const TABLE *altered, uint i, uint source)
 }
 
 /* Whether rows that stay as they are can be those of the altered table. */
-bool can_change_columns(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info, const Row_layout &layout)
+bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_info *info, const Row_layout &layout)
 {
   const TABLE_SHARE *from= table->s, *to= altered->s;
   if (info->error_if_not_empty || from->long_unique_table || to->long_unique_table || from->versioned || to->versioned ||
@@ -164,7 +173,7 @@ bool can_change_columns(const TABLE *table, const TABLE *altered, const Alter_in
     if (!can_have(table, altered, i, sources[i]))
       return false;
   }
-  return layout.can_become(Row_layout(altered), sources);
+  return layout.can_become(Row_layout(altered), sources) && !fill_defaults(altered, sources);
 }
 
 /* Whether the indexes of the statement can come and go by themselves. */
