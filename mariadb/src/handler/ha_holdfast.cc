@@ -94,6 +94,12 @@ static bool replaces_by_copy(int command)
     command == SQLCOM_OPTIMIZE;
 }
 
+/* Whether the statement that locks a table so may replace it. */
+static bool is_to_be_copied(THD *thd, thr_lock_type type)
+{
+  return type == TL_READ_NO_INSERT && replaces_by_copy(thd_sql_command(thd));
+}
+
 /* Whether a function that changes tables, and is going to the binary log as the statement that calls it, reads this one: what it
    reads has to be the same where the statement is run again. */
 static bool reads_to_log(thr_lock_type type, int command)
@@ -107,7 +113,7 @@ THR_LOCK_DATA **ha_holdfast::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_l
   if (type == TL_IGNORE || is_sequence)
     return to;
   int isolation= thd_tx_isolation(thd);
-  is_to_be_replaced= type == TL_READ_NO_INSERT && replaces_by_copy(thd_sql_command(thd));
+  is_to_be_replaced= is_to_be_copied(thd, type);
   reading.skip_locked= type == TL_READ_SKIP_LOCKED || type == TL_WRITE_SKIP_LOCKED;
   if (type >= TL_FIRST_WRITE)
     reading.lock= HF_LOCK_EXCLUSIVE;
@@ -146,16 +152,17 @@ int ha_holdfast::external_lock(THD *thd, int type)
     if (int error= check_followers(thd))
       return error;
   }
-  // What a prepared transaction has changed would not be in the copy.
-  if (is_to_be_replaced)
-  {
-    if (int error= fail(check_unprepared(name)))
-      return error;
-  }
-  if (int error= connection->statement(thd))
+  if (int error= begin_statement(thd))
     return error;
   connection->table_locked();
   return 0;
+}
+
+/* What a prepared transaction has changed would not be in a copy. */
+int ha_holdfast::begin_statement(THD *thd)
+{
+  int error= is_to_be_replaced ? fail(check_unprepared(name)) : 0;
+  return error ? error : connection->statement(thd);
 }
 
 int ha_holdfast::start_stmt(THD *thd, thr_lock_type type)
@@ -165,7 +172,9 @@ int ha_holdfast::start_stmt(THD *thd, thr_lock_type type)
     return HA_ERR_OUT_OF_MEM;
   if (type >= TL_FIRST_WRITE && !is_sequence)
     reading.lock= HF_LOCK_EXCLUSIVE;
-  return connection->statement(thd);
+  // Under LOCK TABLES another statement has locked the table.
+  is_to_be_replaced= !is_sequence && is_to_be_copied(thd, type);
+  return begin_statement(thd);
 }
 
 /* The statement is over, and with it the record: its blobs may have been the cursor's. */

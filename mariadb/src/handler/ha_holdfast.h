@@ -139,6 +139,7 @@ public:
 private:
   holdfast::Share *get_share();
   void give_back_memory();
+  int begin_statement(THD *thd);
   int begin_transaction();
   int begin_change();
   hf_transaction *transaction() { return alone ? alone : connection->transaction; }
@@ -256,7 +257,7 @@ private:
   bool is_sequence= false;
   hf_transaction *alone= nullptr;     // of a sequence, while it is read or written
 
-  bool is_to_be_replaced= false;      // by a copy; `store_lock` sets it
+  bool is_to_be_replaced= false;      // by a copy; `store_lock` and `start_stmt` set it
   holdfast::Reading reading;
   holdfast::Scan scan;
   holdfast::Shown_ahead ahead;
