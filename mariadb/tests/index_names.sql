@@ -40,3 +40,8 @@ ALTER TABLE parts ADD KEY `l
 l` (a, id), ALGORITHM=INPLACE;
 SELECT id FROM parts FORCE INDEX (`l
 l`) WHERE a = 2;
+-- Each of 64 control characters has four bytes in the engine's name.
+EXECUTE IMMEDIATE CONCAT('CREATE TABLE longest (id INT PRIMARY KEY, a INT, KEY `', REPEAT('\b', 64), '` (a)) ENGINE=$ENGINE');
+INSERT INTO longest VALUES (1, 2), (2, 1);
+SELECT id FROM longest WHERE a = 1;
+CHECK TABLE longest;

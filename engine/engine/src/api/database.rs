@@ -152,7 +152,7 @@ impl Database {
     /// # Errors
     /// [`crate::Error::TableExists`]; [`crate::Error::InvalidArgument`] for a name that is empty or
     /// holds control characters, for a table's name longer than 1,023 bytes, an index's longer than
-    /// 255, and two indexes of one name; [`crate::Error::DiskFull`], [`crate::Error::Io`],
+    /// 256, and two indexes of one name; [`crate::Error::DiskFull`], [`crate::Error::Io`],
     /// [`crate::Error::ReadOnly`].
     pub fn create_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<()> {
         tables::create_table(&self.instance, definition).map(drop)

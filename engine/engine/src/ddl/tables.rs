@@ -78,8 +78,8 @@ pub(super) fn durability_for_all(tables: &[Arc<TableHandle>]) -> FlushAtCommit {
 /// pages of the smallest size.
 const TABLE_NAME_MAX: usize = holdfast_base::limits::key_len_max(holdfast_base::limits::PAGE_SIZE_MIN) - 1;
 
-/// Longest name of an index, in bytes.
-const INDEX_NAME_MAX: usize = 255;
+/// Longest name of an index, in bytes: 64 characters, of which each has four at most.
+const INDEX_NAME_MAX: usize = 256;
 
 /// What a new table is made of.
 pub(super) struct Plan {
