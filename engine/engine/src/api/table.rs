@@ -205,7 +205,8 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
         Ok(Range::new(transaction, handle, encode_bounds::<K>(&range), &ReadOptions::default(), lock))
     }
 
-    /// Adds a row that must not exist yet.
+    /// Adds a row that must not exist yet. Under SERIALIZABLE the one that forbids it is locked for
+    /// sharing.
     ///
     /// # Errors
     /// [`crate::Error::DuplicateKey`] if there is one under `key`, or a unique index forbids the

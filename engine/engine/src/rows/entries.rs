@@ -9,10 +9,10 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use holdfast_base::codec::Writer as _;
-use holdfast_txn::{NewValue, TableIndex, Txn, row_key_begin};
+use holdfast_txn::{Isolation, LockMode, NewValue, TableIndex, Txn, row_key_begin};
 
-use crate::Result;
 use crate::rows::definition::IndexSpec;
+use crate::{Error, Result};
 
 /// A table's indexes and how to get their keys, in the order of the catalog; for one change.
 pub(crate) struct Target<'a> {
@@ -35,6 +35,30 @@ pub(crate) fn split_entry<'e>(entry: &'e [u8], value: &[u8]) -> Option<(&'e [u8]
     row_key_begin(entry, value).map(|begin| entry.split_at(begin))
 }
 
+/// Inserts an entry; no other one may begin with the first `unique` bytes of `key`, if that is
+/// given. At SERIALIZABLE an insert that is refused has read the entry that is in the way, which is
+/// locked, so that it stays.
+fn insert_entry(txn: &mut Txn, index: &TableIndex, key: &[u8], unique: Option<usize>, value: &[u8]) -> Result<()> {
+    loop {
+        let inserted = match unique {
+            Some(prefix) => txn.insert_unique(index, key, prefix, value),
+            None => txn.insert(index, key, value),
+        };
+        let is_refused = matches!(inserted, Err(Error::DuplicateKey));
+        if !is_refused || txn.options().isolation != Isolation::Serializable {
+            return inserted;
+        }
+        // No bytes: the entry without any, or the one of this key.
+        let other = unique.map_or_else(|| key.to_vec(), |_| txn.duplicate().to_vec());
+        if txn.lock_entry(index, &other, LockMode::Shared)?
+            || other.is_empty() && txn.lock_entry(index, key, LockMode::Shared)?
+        {
+            return inserted;
+        }
+        // It has gone since.
+    }
+}
+
 impl<'a> Target<'a> {
     pub(crate) fn new(indexes: &'a [Arc<TableIndex>], specs: &'a [Arc<IndexSpec>]) -> Target<'a> {
         Target { indexes, specs, refused_by: Cell::new(None) }
@@ -55,7 +79,7 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn insert(&self, txn: &mut Txn, key: &[u8], value: &[u8]) -> Result<()> {
-        txn.insert(self.rows(), key, value)?;
+        insert_entry(txn, self.rows(), key, None, value)?;
         self.change_entries(txn, key, None, Some(value))
     }
 
@@ -101,11 +125,8 @@ impl<'a> Target<'a> {
             }
             for index_key in after.iter().filter(|k| !before.contains(k)) {
                 let (entry, value) = entry(index_key, key);
-                if spec.unique {
-                    txn.insert_unique(index, &entry, index_key.len(), &value)?;
-                } else {
-                    txn.insert(index, &entry, &value)?;
-                }
+                let unique = spec.unique.then_some(index_key.len());
+                insert_entry(txn, index, &entry, unique, &value)?;
             }
             self.refused_by.set(None);
         }
