@@ -161,14 +161,16 @@ impl Instance {
         self.publish_schema(self.schema().changed(without, with));
     }
 
-    /// Makes `next` what transactions begin with from now on.
+    /// Makes `next` what transactions begin with from now on. All groups get it at one moment: a
+    /// thread that has met a table there may tell any other thread of it.
     pub(crate) fn publish_schema(&self, next: Schema) {
         let next = Arc::new(next);
-        for own in self.schema.all() {
-            let previous = std::mem::replace(&mut *own.write(), local(Arc::clone(&next)));
-            // Outside the lock: it may be the last holder of a dropped table.
-            drop(previous);
-        }
+        let mut groups: Vec<_> = self.schema.all().map(RwLock::write).collect();
+        let replaced = groups.iter_mut().map(|own| std::mem::replace(&mut **own, local(Arc::clone(&next))));
+        let previous: Vec<_> = replaced.collect();
+        drop(groups);
+        // Outside the locks: it may be the last holder of a dropped table.
+        drop(previous);
     }
 
     /// A wait of the calling thread that begins now, for `limit` at most.
@@ -318,5 +320,33 @@ impl Drop for Instance {
     fn drop(&mut self) {
         // Nothing committed is lost if this fails: the next open recovers.
         let _ = self.close();
+    }
+}
+
+#[cfg(all(test, not(sim)))]
+mod tests {
+    use crate::{Database, TableDefinition};
+
+    /// A thread had met a new table, and another one, which it told of the table, did not find it.
+    #[test]
+    fn a_table_is_there_for_all_threads_at_one_moment() {
+        let db = Database::in_memory().unwrap();
+        let groups: Vec<_> = db.instance.schema.all().collect();
+        let lacks_it = |group: usize| groups[group].try_read().is_none_or(|schema| schema.get("t").is_none());
+        let last = groups.len() - 1;
+        // Keeps the new version from the last group.
+        let reading = groups[last].read();
+        let none_has_it = std::thread::scope(|s| {
+            let creation = s.spawn(|| db.create_table(&TableDefinition::<u64, u64>::new("t")));
+            while !creation.is_finished() && groups[0].try_read().is_some_and(|schema| schema.get("t").is_none()) {
+                std::thread::yield_now();
+            }
+            let none_has_it = (0..last).all(lacks_it);
+            drop(reading);
+            creation.join().unwrap().unwrap();
+            none_has_it
+        });
+        assert!(none_has_it);
+        assert!(groups.iter().all(|group| group.read().get("t").is_some()));
     }
 }
