@@ -84,9 +84,9 @@ impl WriteTransaction {
     ///
     /// Creating a table is a transaction of its own: the new, empty table stays when this one rolls
     /// back. This transaction can read it, whatever its snapshot is; a table that another one has
-    /// created after the snapshot cannot be read ([`crate::Error::SnapshotTooOld`]). A table that
-    /// was dropped since this transaction began is not there, and one that has its name by now is
-    /// opened.
+    /// created after the snapshot takes nothing but [`Table::insert`]
+    /// ([`crate::Error::SnapshotTooOld`]). A table that was dropped since this transaction began is
+    /// not there, and one that has its name by now is opened.
     ///
     /// # Errors
     /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes;

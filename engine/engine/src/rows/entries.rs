@@ -83,7 +83,10 @@ impl<'a> Target<'a> {
         self.change_entries(txn, key, None, Some(value))
     }
 
+    /// A change that looks for a row fails where the transaction's view is older than the table, as
+    /// a read does: rows that were loaded are no transaction's that it would conflict with.
     pub(crate) fn upsert(&self, txn: &mut Txn, key: &[u8], value: NewValue<'_>) -> Result<bool> {
+        txn.check_age(self.rows())?;
         let mut old = Vec::new();
         let existed = txn.upsert(self.rows(), key, value, self.wanted(&mut old))?;
         self.change_entries(txn, key, existed.then_some(&old), Some(value.bytes()))?;
@@ -91,6 +94,7 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn update(&self, txn: &mut Txn, key: &[u8], value: &[u8]) -> Result<bool> {
+        txn.check_age(self.rows())?;
         let mut old = Vec::new();
         let existed = txn.update(self.rows(), key, value, self.wanted(&mut old))?;
         if existed {
@@ -100,6 +104,7 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn delete(&self, txn: &mut Txn, key: &[u8]) -> Result<bool> {
+        txn.check_age(self.rows())?;
         let mut old = Vec::new();
         let existed = txn.delete(self.rows(), key, self.wanted(&mut old))?;
         if existed {
