@@ -39,7 +39,12 @@ impl Builder {
     /// Those of [`Builder::open`] and [`Builder::create`].
     pub fn create_or_open(&self, path: impl AsRef<Path>) -> Result<Database> {
         match self.open(path.as_ref()) {
-            Err(Error::NotADatabase(_)) => self.create(path),
+            Err(Error::NotADatabase(_)) => {}
+            result => return result,
+        }
+        match self.create(path.as_ref()) {
+            // Another program has created it since.
+            Err(Error::AlreadyExists(_)) => self.open(path),
             result => result,
         }
     }

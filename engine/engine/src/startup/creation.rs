@@ -56,15 +56,20 @@ fn is_part_of_database(name: &str) -> bool {
 }
 
 /// Refuses a directory that holds files of a database without its `holdfast.meta`, unless they are
-/// those of a creation that has not finished.
+/// those of a creation that has not finished, or has finished by now.
 pub(crate) fn refuse_remains(disk: &dyn Disk) -> Result<()> {
     let files = disk.list()?;
-    let unfinished = Meta::is_begun(disk)?;
+    let unfinished = match Meta::is_begun(disk) {
+        Err(_) if disk.exists(META)? => return Ok(()),
+        begun => begun?,
+    };
     // The mark itself may be torn, but then there is nothing else yet.
     let may_go = |name: &str| name == META_NEW || unfinished && is_made_by_creation(name);
     let is_remains = |name: &&String| is_part_of_database(name) && !may_go(name);
     match files.iter().find(is_remains) {
         None => Ok(()),
+        // Another program has created the database since the caller looked for it.
+        Some(_) if disk.exists(META)? => Ok(()),
         Some(name) => {
             let what = format!(
                 "it is missing, although {} holds `{name}`; a copy or backup that was cut short looks like this, and nothing was \
