@@ -61,7 +61,8 @@ impl Builder {
     /// Makes the backup in `path` ready to use: recovers it, checks all its pages, closes it.
     ///
     /// # Errors
-    /// Those of [`Builder::open`]; the first damage found.
+    /// Those of [`Builder::open`]; the first damage found; [`Error::InvalidArgument`] if the system
+    /// refuses the file of a table to this user, so that it was not checked.
     pub fn restore(&self, path: impl AsRef<Path>) -> Result<VerifyReport> {
         backup::restore(self, path.as_ref())
     }

@@ -185,7 +185,8 @@ impl Database {
     }
 
     /// Removes a table and gives its space back: its file is unlinked as soon as no transaction
-    /// that began before needs it. Waits for transactions that have changed the table to end.
+    /// that began before needs it. Waits for write transactions that have opened the table to end,
+    /// also for one of the calling thread.
     ///
     /// # Errors
     /// [`crate::Error::TableNotFound`]; [`crate::Error::LockTimeout`] if such a transaction does

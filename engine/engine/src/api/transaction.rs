@@ -137,7 +137,9 @@ impl WriteTransaction {
         self.transaction.savepoint().map(Savepoint)
     }
 
-    /// Undoes everything done since `savepoint`, which stays valid; later ones do not. Locks stay.
+    /// Undoes everything done since `savepoint`, which stays valid; later ones do not. Locks stay,
+    /// but for those that rows inserted since have had by that alone: these rows are gone, and
+    /// others may insert them.
     ///
     /// # Errors
     /// [`crate::Error::InvalidArgument`] if the savepoint is another transaction's or was undone
