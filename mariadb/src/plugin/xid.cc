@@ -32,12 +32,15 @@ std::string long_xid_bytes(const XID *xid)
   return bytes;
 }
 
+/* The numbers of a long one may be in the parts of a short one, which begin eight bytes earlier: two
+   numbers of eight bytes, the larger byte first, are enough. What stands for the length of the
+   first part is then the last byte of a format's number, and zeros. */
 static bool xid_from_long_bytes(hf_slice bytes, XID *xid)
 {
   if (bytes.len < 24 || bytes.len > 24 + XIDDATASIZE)
     return false;
   ulonglong gtrid= uint8korr(bytes.data + 8), bqual= uint8korr(bytes.data + 16);
-  if (gtrid > MAXGTRIDSIZE || bqual > MAXBQUALSIZE || gtrid + bqual != bytes.len - 24)
+  if (gtrid == 0 || gtrid > MAXGTRIDSIZE || bqual > MAXBQUALSIZE || gtrid + bqual != bytes.len - 24)
     return false;
   xid->formatID= (long) sint8korr(bytes.data);
   xid->gtrid_length= (long) gtrid;
