@@ -44,6 +44,19 @@ fn a_damaged_list_is_none() {
     assert!(bed.pool.saved_warmup().is_empty());
 }
 
+/// Memory was taken for the whole file: more than there is, so that the process ended.
+#[test]
+fn a_file_that_is_longer_than_its_list_is_read_as_far_as_the_list_goes() {
+    let bed = Bed::new(64);
+    bed.create_many(40);
+    assert!(bed.pool.save_warmup().unwrap() > 0);
+    let listed = bed.pool.saved_warmup();
+    assert!(!listed.is_empty());
+    let file = bed.disk.open("warmup", holdfast_io::OpenOptions::default()).unwrap();
+    file.set_len(1 << 62).unwrap();
+    assert_eq!(bed.pool.saved_warmup(), listed);
+}
+
 #[test]
 fn pages_that_were_cut_off_their_file_are_not_listed() {
     let bed = Bed::new(80);

@@ -30,6 +30,8 @@ const NAME: &str = "warmup";
 const TEMPORARY: &str = "warmup.new";
 const MAGIC: &[u8; 8] = b"HFWARMUP";
 const VERSION: u32 = 1;
+/// Bytes before the ids.
+const HEAD: usize = 16;
 /// Pages that are loaded in the order of their places on disk before the next, colder ones.
 const CHUNK: usize = 1024;
 
@@ -44,13 +46,17 @@ fn encode(pages: &[PageId]) -> Vec<u8> {
     out
 }
 
-fn decode(bytes: &[u8]) -> Option<Vec<PageId>> {
+/// How long the list is that begins with `bytes`.
+fn encoded_len(bytes: &[u8]) -> Option<usize> {
     let mut r = Reader::new(bytes);
     (r.bytes(8)? == MAGIC && r.u32()? == VERSION).then_some(())?;
-    let count = r.u32()? as usize;
-    let ids = r.bytes(count.checked_mul(8)?)?;
-    (r.u32()? == checksum(&bytes[..16 + ids.len()])).then_some(())?;
-    let mut r = Reader::new(ids);
+    (r.u32()? as usize).checked_mul(8)?.checked_add(HEAD + 4)
+}
+
+fn decode(bytes: &[u8]) -> Option<Vec<PageId>> {
+    let (listed, crc) = bytes.get(..encoded_len(bytes)?)?.split_last_chunk::<4>()?;
+    (u32::from_le_bytes(*crc) == checksum(listed)).then_some(())?;
+    let mut r = Reader::new(&listed[HEAD..]);
     Some(std::iter::from_fn(|| r.u64()).map(PageId::from_u64).collect())
 }
 
@@ -86,17 +92,23 @@ impl Core {
 
     /// The list saved last; empty if there is none that can be read.
     pub(crate) fn saved_warmup(&self) -> Vec<PageId> {
-        let read = || -> Result<Vec<u8>> {
-            let disk = &self.config.disk;
-            if !disk.exists(NAME)? {
-                return Ok(Vec::new());
-            }
-            let file = disk.open(NAME, OpenOptions::new(FileKind::Meta).read_only(true))?;
-            let mut bytes = vec![0; usize::try_from(file.len()?).unwrap_or(0)];
-            file.read_at(0, &mut bytes)?;
-            Ok(bytes)
-        };
-        read().ok().and_then(|bytes| decode(&bytes)).unwrap_or_default()
+        self.read_warmup().ok().flatten().and_then(|bytes| decode(&bytes)).unwrap_or_default()
+    }
+
+    /// What the file begins with, as much as its list takes, however long the file is.
+    fn read_warmup(&self) -> Result<Option<Vec<u8>>> {
+        let disk = &self.config.disk;
+        if !disk.exists(NAME)? {
+            return Ok(None);
+        }
+        let file = disk.open(NAME, OpenOptions::new(FileKind::Meta).read_only(true))?;
+        let mut bytes = vec![0; HEAD];
+        file.read_at(0, &mut bytes)?;
+        let end = file.len()?;
+        let Some(len) = encoded_len(&bytes).filter(|&len| len as u64 <= end) else { return Ok(None) };
+        bytes.resize(len, 0);
+        file.read_at(HEAD as u64, &mut bytes[HEAD..])?;
+        Ok(Some(bytes))
     }
 
     /// Loads pages, the last of the list first, as long as frames are free and the pool is not
