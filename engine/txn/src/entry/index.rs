@@ -90,10 +90,13 @@ impl TableIndex {
         self.rows.all().map(|own| own.load(Ordering::Relaxed)).sum::<i64>().max(0).unsigned_abs()
     }
 
-    /// Sets the number of live entries (after a bulk load, or when a scan counted them).
+    /// Sets the number of live entries (after a bulk load, or when a scan counted them). A larger
+    /// one than there can be, which damage may have left in a checkpoint, is made smaller: there is
+    /// room to count on.
     pub fn set_rows(&self, n: u64) {
+        let n = n.min(i64::MAX.unsigned_abs() / 2).cast_signed();
         self.rows.all().for_each(|own| own.store(0, Ordering::Relaxed));
-        self.rows.mine().store(i64::try_from(n).unwrap_or(i64::MAX), Ordering::Relaxed);
+        self.rows.mine().store(n, Ordering::Relaxed);
     }
 
     pub(crate) fn add_rows(&self, by: i64) {
