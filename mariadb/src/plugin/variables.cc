@@ -14,6 +14,8 @@
 namespace holdfast {
 
 static const ulonglong SMALLEST_POOL= 5ULL << 20;
+/* The engine has no larger one. */
+static const ulonglong LARGEST_POOL= 16ULL << 40;
 
 static ulonglong buffer_pool_size, log_file_size, log_buffer_size, buffer_pool_size_max, version_limit, undo_limit;
 static ulonglong backup_rate_limit;
@@ -31,7 +33,11 @@ static TYPELIB flush_method_typelib= {array_elements(flush_method_names) - 1, ""
 /* The largest pool without a restart. */
 static ulonglong largest_pool()
 {
-  return buffer_pool_size_max ? buffer_pool_size_max : 4 * buffer_pool_size;
+  if (buffer_pool_size_max)
+    return buffer_pool_size_max;
+  if (buffer_pool_size > LARGEST_POOL)
+    return buffer_pool_size;
+  return MY_MIN(buffer_pool_size, LARGEST_POOL / 4) * 4;
 }
 
 /* While it lives, other sessions can connect, and read and set variables: the server holds a mutex
@@ -160,7 +166,7 @@ static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size, buffer_pool_size, PLUGIN_VAR_RQC
   "Bytes of the page cache", check_pool_size, update_pool_size, 128ULL << 20, SMALLEST_POOL, ULLONG_MAX >> 1, 0);
 static MYSQL_SYSVAR_ULONGLONG(buffer_pool_size_max, buffer_pool_size_max, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
   "The largest value that buffer_pool_size may be set to while the server runs; address space for it is reserved. "
-  "0: four times buffer_pool_size", nullptr, nullptr, 0, 0, ULLONG_MAX >> 1, 0);
+  "0: four times buffer_pool_size, at most 16T", nullptr, nullptr, 0, 0, ULLONG_MAX >> 1, 0);
 static MYSQL_SYSVAR_ULONGLONG(log_file_size, log_file_size, PLUGIN_VAR_RQCMDARG,
   "Bytes of log kept between checkpoints", nullptr, update_log_size, 96ULL << 20, 4ULL << 20, ULLONG_MAX >> 1, 0);
 static MYSQL_SYSVAR_ULONGLONG(log_buffer_size, log_buffer_size, PLUGIN_VAR_READONLY | PLUGIN_VAR_RQCMDARG,
