@@ -173,11 +173,8 @@ impl UndoSpace {
         let _kept = self.keep_logs();
         let mut no = self.first_directory(acc)?;
         while no != PageNo::NONE {
-            if !reached.insert(no) {
-                sink(self.finding(no, "the directory of undo logs comes back to it"));
-                return Ok(());
-            }
-            let Some(page) = self.copy(no, acc, sink)? else { return Ok(()) };
+            let again = "the directory of undo logs comes back to it";
+            let Some(page) = self.reach(no, again, acc, reached, sink)? else { return Ok(()) };
             let Some(directory) = Directory::new(&page) else {
                 sink(self.finding(no, "it is no directory of undo logs"));
                 return Ok(());
@@ -191,8 +188,7 @@ impl UndoSpace {
     }
 
     fn verify_log(&self, first: PageNo, acc: &Access<'_>, reached: &mut PageSet, sink: &mut Sink<'_>) -> Result<()> {
-        if !reached.insert(first) {
-            sink(self.finding(first, "it begins two undo logs"));
+        if self.reach(first, "it begins two undo logs", acc, reached, sink)?.is_none() {
             return Ok(());
         }
         for _ in 0..WALKS {
@@ -242,6 +238,32 @@ impl UndoSpace {
                 _ => return Ok(true),
             }
         }
+    }
+
+    /// Adds a page to `reached`, and returns a copy of it; `None` if it is damaged, or was reached
+    /// before, which is what `again` says: `sink` was told. A number past the end of the file is
+    /// not added, so the set grows no larger than the file.
+    fn reach(
+        &self,
+        no: PageNo,
+        again: &str,
+        acc: &Access<'_>,
+        reached: &mut PageSet,
+        sink: &mut Sink<'_>,
+    ) -> Result<Option<Vec<u8>>> {
+        let page = self.copy(no, acc, sink)?;
+        if page.is_none() && !self.is_in_file(no)? {
+            return Ok(None);
+        }
+        if !reached.insert(no) {
+            sink(self.finding(no, again));
+            return Ok(None);
+        }
+        Ok(page)
+    }
+
+    fn is_in_file(&self, no: PageNo) -> Result<bool> {
+        Ok(u64::from(no.0) * (self.page_size() as u64) < self.file().space().file().len()?)
     }
 
     /// A copy of a page; `None` if it is damaged, which `sink` was told.
