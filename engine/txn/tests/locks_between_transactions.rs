@@ -190,6 +190,31 @@ fn a_table_lock_keeps_no_transaction_from_what_it_has_changed() {
     assert!(nowait(&mut third).unwrap());
 }
 
+/// A second DELETE of a row, or an UPDATE of it, finds nothing: to keep the key free it waited for
+/// the end of the table lock, whose holder may wait for the row.
+#[test]
+fn a_table_lock_keeps_no_transaction_from_what_it_has_deleted() {
+    for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
+        let mut setup = Setup::default();
+        setup.txn.lock_memory = 64 << 10;
+        let db = Db::with(setup);
+        let keys: Vec<String> = (0..2_000).map(|i| format!("{i:05}")).collect();
+        db.put(&keys.iter().map(|key| (key.as_str(), "v")).collect::<Vec<_>>());
+        let mut deleter = db.at(isolation);
+        deleter.set_wait(LockWait::NoWait);
+        assert!(deleter.delete(&db.rows, b"00002", None).unwrap());
+        let (mut holder, mut value) = (db.at(Isolation::RepeatableRead), Vec::new());
+        for key in &keys[10..] {
+            assert!(holder.get_locked(&db.rows, key.as_bytes(), LockMode::Shared, None, &mut value).unwrap());
+        }
+        assert!(is(deleter.delete(&db.rows, b"00003", None), |e| matches!(e, Error::WouldBlock)), "the table is");
+        assert!(!deleter.delete(&db.rows, b"00002", None).unwrap());
+        assert!(!deleter.update(&db.rows, b"00002", b"x", None).unwrap());
+        let mut third = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..rc() });
+        assert!(is(third.insert(&db.rows, b"00002", b"x"), |e| matches!(e, Error::WouldBlock)), "the key is kept free");
+    }
+}
+
 /// A locking cursor reads entries in batches and locks them one by one: what it gives is what is
 /// there when it has the lock.
 #[test]

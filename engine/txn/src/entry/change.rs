@@ -31,7 +31,7 @@ use holdfast_tree::Direction;
 
 use crate::entry::attempt::{Blocker, Found, NewVersion};
 use crate::entry::index::{IndexKind, TableIndex};
-use crate::entry::locked::{EntryRef, conflict, is_still, wait_for_writer};
+use crate::entry::locked::{EntryRef, conflict, is_locked_by_id, is_still, wait_for_writer};
 use crate::entry::reread::Rereads;
 use crate::entry::row::{VERSION_HEADER_LEN, VersionHeader};
 use crate::entry::values::{self, NewValue, Part};
@@ -430,7 +430,8 @@ impl Txn {
     }
 
     /// An update or delete found nothing: where the isolation level promises it, the key is kept
-    /// free. With snapshot isolation it is the snapshot that has no such entry, so there has to be
+    /// free: by the transaction's id, where that is in the entry, since the transaction has deleted
+    /// it. With snapshot isolation it is the snapshot that has no such entry, so there has to be
     /// one.
     fn protect_absence(&mut self, entry: EntryRef<'_>, seen: Option<VersionHeader>) -> Result<Step> {
         if self.first_updater_wins() && self.view.is_none() {
@@ -443,7 +444,8 @@ impl Txn {
             Isolation::RepeatableRead => !self.options.snapshot_isolation,
             Isolation::Serializable => true,
         };
-        if !promised || self.system.locks.holds_row(self.owner(), entry.index.id(), entry.key) {
+        let is_own = seen.is_some_and(|version| is_locked_by_id(version.txn, self.owner()));
+        if !promised || is_own || self.system.locks.holds_row(self.owner(), entry.index.id(), entry.key) {
             return Ok(Step::Done(false));
         }
         self.lock_exclusively(entry.index, entry.key)?;
