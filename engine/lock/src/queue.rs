@@ -104,10 +104,7 @@ impl Queue {
 
     /// Adds a waiter: an upgrade before all that are none, every other one at the end.
     pub fn enqueue(&mut self, owner: &Arc<Owner>, mode: Mode, upgrade: bool) {
-        debug_assert!(
-            upgrade || mode.is_intent() || self.mode_of(owner).is_none(),
-            "a waiter that holds a lock is an upgrade"
-        );
+        debug_assert!(upgrade || self.mode_of(owner).is_none(), "a waiter that holds a lock is an upgrade");
         let waiter = Waiter { owner: Arc::clone(owner), mode, upgrade };
         let at = if upgrade { self.waiting.iter().take_while(|w| w.upgrade).count() } else { self.waiting.len() };
         self.waiting.insert(at, waiter);

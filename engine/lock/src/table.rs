@@ -94,7 +94,9 @@ impl LockManager {
         let mut tables = self.tables.lock();
         let queue = tables.entry(index).or_default();
         owner.start_wait(Target::Table { index, mode })?;
-        queue.enqueue(owner, mode, false);
+        // Those that wait for a lock of its own on the table are not waited for.
+        let holds = queue.mode_of(owner).is_some();
+        queue.enqueue(owner, mode, holds);
         queue.regrant(|_, _| {}); // It may have become free since the caller looked.
         if queue.is_empty() {
             tables.remove(&index);

@@ -390,20 +390,39 @@ fn threads_that_lock_in_random_order_all_get_through() {
     assert_eq!(m.memory(), 0);
 }
 
+/// It stood behind those that wait for its own lock on the table: a deadlock that is none.
 #[test]
-fn who_waits_behind_one_that_it_blocks_itself_closes_a_cycle() {
+fn who_holds_a_table_lock_goes_ahead_of_those_that_wait_for_it() {
     let m = manager();
     let (a, b, c) = (Owner::new(1), Owner::new(2), Owner::new(3));
     for reader in [&a, &b] {
         assert!(m.lock_table(reader, T, Shared));
     }
-    m.enqueue_table(&c, T, Exclusive.intent()).unwrap();
+    assert!(matches!(m.try_row(&c, T, b"j", Exclusive, LONG, None), Ok(Step::WaitTable)));
     assert!(m.find_cycle(&c).is_none());
-    // A row needs an intent, which b forbids: it goes to the end of the queue, behind c, which
-    // waits for a.
+    // b is in the way of this one, and nothing else.
     assert!(matches!(m.try_row(&a, T, b"k", Exclusive, LONG, None), Ok(Step::WaitTable)));
-    let cycle = m.find_cycle(&a).unwrap();
-    assert_eq!(cycle.iter().map(|o| o.serial()).collect::<Vec<_>>(), [1, 3]);
+    assert!(m.find_cycle(&a).is_none());
+    m.release_all(&b);
+    assert!(!a.waits() && c.waits());
+    assert_eq!(a.block(Duration::ZERO), Outcome::Granted);
+    assert!(matches!(m.try_row(&a, T, b"k", Exclusive, LONG, None), Ok(Step::Done { .. })));
+    m.release_all(&a);
+    assert_eq!(c.block(Duration::ZERO), Outcome::Granted);
+    assert!(m.locks().is_empty() && m.memory() == 0);
+}
+
+#[test]
+fn two_that_have_read_a_table_and_change_rows_of_it_are_a_deadlock() {
+    let m = manager();
+    let (a, b) = (Owner::new(1), Owner::new(2));
+    for reader in [&a, &b] {
+        assert!(m.lock_table(reader, T, Shared));
+    }
+    assert!(matches!(m.try_row(&a, T, b"j", Exclusive, LONG, None), Ok(Step::WaitTable)));
+    assert!(matches!(m.try_row(&b, T, b"k", Exclusive, LONG, None), Ok(Step::WaitTable)));
+    let cycle = m.find_cycle(&b).unwrap();
+    assert_eq!(cycle.iter().map(|o| o.serial()).collect::<Vec<_>>(), [2, 1]);
 }
 
 /// A search for deadlocks asked a transaction whether it only lets others go first, and ended its
