@@ -27,8 +27,10 @@ pub(crate) enum Target {
         key: Arc<[u8]>,
         mode: Mode,
     },
+    /// The table of a row, which is asked for again when the table is free.
     Table {
         index: IndexId,
+        key: Arc<[u8]>,
         mode: Mode,
     },
     Range {
@@ -377,6 +379,17 @@ impl Owner {
     /// Ends the wait if it only lets others go first. Returns whether it did.
     pub(crate) fn give_way(&self) -> bool {
         self.end_wait_if(Outcome::Granted, |on| matches!(on, Some(Target::Turn { .. })))
+    }
+
+    /// Ends the wait if it is for the table of this row, and `held`, its lock on the row, is all
+    /// that it wants there. Returns whether it did.
+    pub(crate) fn has_row(&self, index: IndexId, key: &[u8], held: Mode) -> bool {
+        self.end_wait_if(Outcome::Granted, |on| match on {
+            Some(Target::Table { index: table, key: row, mode }) => {
+                *table == index && **row == *key && held.covers(*mode)
+            }
+            _ => false,
+        })
     }
 
     /// What it waits for now.

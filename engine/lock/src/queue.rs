@@ -209,7 +209,8 @@ mod tests {
 
     fn waits(queue: &mut Queue, owner: &Arc<Owner>, mode: Mode) {
         let Verdict::Busy { upgrade } = queue.verdict(owner, mode) else { panic!("it is free") };
-        owner.start_wait(crate::owner::Target::Table { index: holdfast_base::IndexId(1), mode }).unwrap();
+        let (index, key) = (holdfast_base::IndexId(1), Arc::from(&b"key"[..]));
+        owner.start_wait(crate::owner::Target::Table { index, key, mode }).unwrap();
         queue.enqueue(owner, mode, upgrade);
     }
 

@@ -20,7 +20,7 @@ impl Target {
             Target::Row { index, key, mode } => {
                 WantedLock { index: *index, kind: LockKind::Row((**key).into()), mode: mode.name() }
             }
-            Target::Table { index, mode } => WantedLock { index: *index, kind: LockKind::Table, mode: mode.name() },
+            Target::Table { index, mode, .. } => WantedLock { index: *index, kind: LockKind::Table, mode: mode.name() },
             Target::Range { index, key } => {
                 WantedLock { index: *index, kind: LockKind::Range(KeyRange::point(key)), mode: GAP }
             }

@@ -181,7 +181,7 @@ impl LockManager {
                 lock.queue.enqueue(owner, mode.row(), upgrade);
                 Ok(Step::WaitRow { is_new: !upgrade })
             }
-            _ => self.enqueue_table(owner, index, mode.intent()).map(|()| Step::WaitTable),
+            _ => self.enqueue_table(owner, &row, mode.intent()).map(|()| Step::WaitTable),
         }
     }
 
@@ -246,6 +246,12 @@ impl LockManager {
         }
         drop(held); // A grant from the queue takes the mutex of the wait first.
         lock.queue.promote(owner);
+        // Nor may it wait for a table lock to get what it has now: the owner of that may wait here.
+        let mode = lock.queue.mode_of(owner);
+        if self.has_table_locks() && mode.is_some_and(|held| owner.has_row(row.index, row.key, held)) {
+            // It asks for the row again first, and for that needs the mutex of the shard.
+            self.cancel_table(owner, row.index);
+        }
     }
 
     pub(crate) fn cancel_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {

@@ -16,6 +16,7 @@ use crate::manager::LockManager;
 use crate::mode::{LockMode, Mode};
 use crate::owner::{Owner, Target};
 use crate::queue::Queue;
+use crate::rows::Row;
 
 /// A transaction with fewer row locks in an index is not worth a table lock.
 const ESCALATION_MIN: usize = if cfg!(sim) { 3 } else { 64 };
@@ -90,10 +91,11 @@ impl LockManager {
     }
 
     /// Queues up for a row of the table, with the intent `mode`.
-    pub(crate) fn enqueue_table(&self, owner: &Arc<Owner>, index: IndexId, mode: Mode) -> Result<()> {
+    pub(crate) fn enqueue_table(&self, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) -> Result<()> {
+        let index = row.index;
         let mut tables = self.tables.lock();
         let queue = tables.entry(index).or_default();
-        owner.start_wait(Target::Table { index, mode })?;
+        owner.start_wait(Target::Table { index, key: row.key.into(), mode })?;
         // Those that wait for a lock of its own on the table are not waited for.
         let holds = queue.mode_of(owner).is_some();
         queue.enqueue(owner, mode, holds);
@@ -186,7 +188,7 @@ mod tests {
 
     use super::*;
     use crate::LockMode::{Exclusive, Shared};
-    use crate::LockWait;
+    use crate::{Implicit, LockWait};
 
     const T: IndexId = IndexId(1);
     const LONG: LockWait = LockWait::For(Duration::from_secs(60));
@@ -332,6 +334,33 @@ mod tests {
         manager.release_all(&reader);
         assert!(manager.blocked(&third, T, &7u32.to_be_bytes()));
         manager.release_all(&writer);
+        assert!(manager.locks().is_empty() && manager.memory() == 0 && manager.tables.lock().is_empty());
+    }
+
+    /// It had asked for a row with its id in the moment in which another one got the table lock.
+    /// That one came to the row, and each waited for the other: a deadlock that is none.
+    #[test]
+    fn a_lock_that_is_entered_for_a_waiter_for_the_table_ends_its_wait() {
+        let manager = LockManager::new(1 << 20, Metrics::new());
+        let [writer, reader] = [1, 2].map(Owner::new);
+        assert!(manager.lock_table(&reader, T, Shared));
+        let implicit = Implicit { owner: &writer, active: &|| true };
+        std::thread::scope(|s| {
+            let asks = s.spawn(|| manager.lock_row(&writer, T, b"row", Exclusive, LONG, None));
+            while !writer.waits() {
+                std::thread::yield_now();
+            }
+            let behind = s.spawn(|| manager.lock_row(&reader, T, b"row", Shared, LONG, Some(&implicit)));
+            assert!(asks.join().unwrap().unwrap());
+            assert!(manager.holds_row(&writer, T, b"row"));
+            while !reader.waits() {
+                std::thread::yield_now();
+            }
+            manager.release_all(&writer);
+            assert!(behind.join().unwrap().unwrap());
+        });
+        assert_eq!(manager.latest_deadlock(), None);
+        manager.release_all(&reader);
         assert!(manager.locks().is_empty() && manager.memory() == 0 && manager.tables.lock().is_empty());
     }
 

@@ -478,7 +478,7 @@ fn a_cycle_is_found_if_and_only_if_there_is_one() {
         let step = match random(20) {
             0 if m.lock_table(&owner, T, mode) => continue,
             0 => {
-                m.enqueue_table(&owner, T, mode.intent()).unwrap();
+                m.enqueue_table(&owner, &m.row(T, &key), mode.intent()).unwrap();
                 Some(Step::WaitTable)
             }
             1..3 => None,
