@@ -90,6 +90,8 @@ struct InHand {
     txn: TxnId,
     /// The indexes that it has changed; `None` until that is known.
     changed: Option<Vec<IndexId>>,
+    /// What blocks the rollback under way may be gone: an index was dropped meanwhile.
+    again: bool,
 }
 
 impl InHand {
@@ -108,12 +110,15 @@ struct Lists {
 impl Lists {
     fn take(&mut self, no: usize) -> Loser {
         let loser = self.waiting.remove(no);
-        self.in_hand.push(InHand { txn: loser.log.txn(), changed: None });
+        self.in_hand.push(InHand { txn: loser.log.txn(), changed: None, again: false });
         loser
     }
 
-    fn put_down(&mut self, txn: TxnId) {
+    /// Returns whether the rollback is to be tried again even if it is blocked.
+    fn put_down(&mut self, txn: TxnId) -> bool {
+        let again = self.in_hand.iter().any(|one| one.txn == txn && one.again);
         self.in_hand.retain(|one| one.txn != txn);
+        again
     }
 }
 
@@ -137,9 +142,11 @@ impl Losers {
         lists.waiting.len() + lists.blocked.len() + lists.in_hand.len()
     }
 
-    /// Lets the blocked ones wait. Returns whether there are any.
+    /// Lets the blocked ones wait, and so those in hand that turn out to be blocked. Returns whether
+    /// there are any of the former.
     pub fn unblock(&self) -> bool {
         let mut lists = self.lists.lock();
+        lists.in_hand.iter_mut().for_each(|one| one.again = true);
         let blocked = std::mem::take(&mut lists.blocked);
         blocked.iter().for_each(|loser| loser.owner.unblock());
         let any = !blocked.is_empty();
@@ -184,16 +191,21 @@ impl Losers {
         self.put_down.notify_all();
     }
 
-    /// This one was in hand, and could not be rolled back because of `error`.
-    pub fn failed(&self, mut loser: Loser, error: Error) {
+    /// This one was in hand, and could not be rolled back because of `error`. Returns whether it is
+    /// to be tried again at once.
+    pub fn failed(&self, mut loser: Loser, error: Error) -> bool {
         let mut lists = self.lists.lock();
-        lists.put_down(loser.log.txn());
-        let is_blocked = blocks(&error) && !holdfast_base::planted!("losers-stop-purge");
+        let again = lists.put_down(loser.log.txn());
+        let is_blocked = blocks(&error) && !again && !holdfast_base::planted!("losers-stop-purge");
+        if again {
+            loser.owner.unblock();
+        }
         loser.stopped_by = Some(error);
         let list = if is_blocked { &mut lists.blocked } else { &mut lists.waiting };
         list.push(loser);
         drop(lists);
         self.put_down.notify_all();
+        again
     }
 
     /// Has threads in [`Losers::wait_for_hands`] ask their observers whether they give up.
@@ -262,5 +274,21 @@ mod tests {
         let stopped_by = losers.stopped_by(&all, &wait(), |_| Ok(true)).unwrap();
         assert!(matches!(stopped_by[..], [Some(Error::WouldBlock)]));
         assert!(losers.take(&[]).is_some());
+    }
+
+    /// The table that blocks it was dropped behind its look there. It stayed blocked until another
+    /// index was dropped, or the next open.
+    #[test]
+    fn one_that_is_in_hand_while_an_index_is_dropped_is_tried_again() {
+        let (losers, log) = (Losers::default(), UndoLog::in_memory(1));
+        losers.add(Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None });
+        let damage = || Error::damaged_file("t16.hf", "a page");
+        let loser = losers.take(&[]).unwrap();
+        assert!(!losers.unblock());
+        assert!(losers.failed(loser, damage()));
+        let loser = losers.take(&[]).unwrap();
+        assert!(!losers.failed(loser, damage()));
+        assert!(losers.take(&[]).is_none(), "nothing was dropped since");
+        assert!(losers.unblock() && losers.take(&[]).is_some());
     }
 }

@@ -320,7 +320,9 @@ impl TxnSystem {
             }
             tried.push(txn);
             // Now: a session that changes its tables does not wait for the others.
-            self.losers.failed(loser, error);
+            if self.losers.failed(loser, error) {
+                self.purger.background.wake();
+            }
         };
         first.map_or(taken.map(|()| ended), Err)
     }
