@@ -158,6 +158,13 @@ bool can_have(const TABLE *table, const TABLE *altered, uint i, uint source)
   return was->real_maybe_null() == now->real_maybe_null() || !(was->flags & MATTERS);
 }
 
+/* Whether each default is a value of its column. Says nothing: the defaults are put in once more. */
+bool have_defaults(TABLE *altered, const Sources &sources)
+{
+  Check_level_instant_set quiet(altered->in_use, CHECK_FIELD_IGNORE);
+  return !fill_defaults(altered, sources);
+}
+
 /* Whether rows that stay as they are can be those of the altered table. */
 bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_info *info, const Row_layout &layout)
 {
@@ -173,7 +180,7 @@ bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_
     if (!can_have(table, altered, i, sources[i]))
       return false;
   }
-  return layout.can_become(Row_layout(altered), sources) && !fill_defaults(altered, sources);
+  return layout.can_become(Row_layout(altered), sources) && have_defaults(altered, sources);
 }
 
 /* Whether the indexes of the statement can come and go by themselves. */

@@ -143,7 +143,7 @@ impl Losers {
     }
 
     /// Lets the blocked ones wait, and so those in hand that turn out to be blocked. Returns whether
-    /// there are any of the former.
+    /// there are blocked ones.
     pub fn unblock(&self) -> bool {
         let mut lists = self.lists.lock();
         lists.in_hand.iter_mut().for_each(|one| one.again = true);
