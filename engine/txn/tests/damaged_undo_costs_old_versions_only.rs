@@ -8,7 +8,8 @@ mod common;
 mod undo;
 
 use common::*;
-use holdfast_base::{Error, PageNo};
+use holdfast_base::page::{PageHeader, PageType};
+use holdfast_base::{Error, PageNo, TxnId};
 use holdfast_pool::AccessKind;
 use undo::reopen_damaged;
 
@@ -119,4 +120,47 @@ fn a_view_that_misses_a_version_gets_an_error() {
     // The sweep says that it cannot read the tree.
     while db.sys.purge(usize::MAX).is_ok_and(|done| done > 0) {}
     assert_eq!((db.sys.history_length(), db.physical(&db.rows)), (0, 150));
+}
+
+/// Damages the page in memory on which the undo log of `txn` is.
+fn damage_log_of(db: &Db, txn: TxnId) {
+    let acc = db.store.pool().access(AccessKind::Maintenance);
+    let pages = db.files[0].header(&acc).unwrap().pages;
+    let owner = txn.0.to_le_bytes();
+    let mut damaged = 0;
+    for no in (2..pages).map(PageNo) {
+        let mut page = db.store.pool().fix_exclusive(db.files[0].space(), no, &acc).unwrap();
+        let header = PageHeader::decode(page.bytes());
+        if header.is_some_and(|header| header.page_type == PageType::Undo) && page.bytes()[64..72] == owner {
+            page.bytes_mut()[64..72].fill(0x3f);
+            damaged += 1;
+        }
+    }
+    assert_eq!(damaged, 1);
+}
+
+/// It could not be copied to the shelf, and stayed the first log of all that wait as long as the
+/// view was open: purge stood still.
+#[test]
+fn a_small_log_that_an_older_view_needs_is_set_aside() {
+    let db = filled();
+    let mut old = db.snapshot();
+    let mut txn = TxnId::NONE;
+    db.commit(|t| {
+        assert!(t.update(&db.rows, &key(0), &[2; 150], None).unwrap());
+        txn = t.id();
+    });
+    damage_log_of(&db, txn);
+    for n in 1..50 {
+        db.commit(|t| assert!(t.update(&db.rows, &key(n), &[2; 150], None).unwrap()));
+    }
+    while db.purge() > 0 {}
+    assert_eq!(db.sys.history_length(), 0, "those behind it are kept elsewhere");
+    let mut value = Vec::new();
+    let read = old.get(&db.rows, &key(0), &mut value);
+    assert!(matches!(&read, Err(Error::DamagedPage { page, .. }) if page.space == UNDO), "{read:?}");
+    for n in 1..50 {
+        assert!(old.get(&db.rows, &key(n), &mut value).unwrap() && value == [1; 150], "row {n}");
+    }
+    assert!(db.snapshot().get(&db.rows, &key(0), &mut value).unwrap() && value == [2; 150]);
 }

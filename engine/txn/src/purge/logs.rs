@@ -1,7 +1,7 @@
 //! The purge of logs: by the background thread, and by committers that help. The protocol is in
 //! [`crate::purge`].
 
-use holdfast_base::{CommitNo, Result, RollPtr, TxnId};
+use holdfast_base::{CommitNo, Error, Result, RollPtr, TxnId};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
@@ -114,9 +114,35 @@ impl Purger {
     /// Shelves some of the logs that only views stand in the way of. Returns whether there were
     /// any, and room for them.
     fn shelve_some(&self, left: &mut usize) -> Result<bool> {
-        let shelved = self.shelve()?;
-        *left = left.saturating_sub(shelved);
-        Ok(shelved > 0)
+        match self.shelve() {
+            Err(error) if error.is_damage() => self.set_first_aside(left),
+            shelved => {
+                let shelved = shelved?;
+                *left = left.saturating_sub(shelved);
+                Ok(shelved > 0)
+            }
+        }
+    }
+
+    /// Sets the log aside that is first in the queue, if it cannot be copied to the shelf because
+    /// its page is damaged: those behind it would wait as long as the views. Returns whether it
+    /// was.
+    fn set_first_aside(&self, left: &mut usize) -> Result<bool> {
+        let Some((no, Err(error))) = self.try_to_copy_first() else { return Ok(false) };
+        if !error.is_damage() {
+            return Err(error);
+        }
+        // As long as a log is in the queue, its page is no other's.
+        let first = self.history.take_if(|front| front.no == no);
+        first.iter().for_each(|log| self.set_aside(log, error.clone(), left));
+        Ok(first.is_some())
+    }
+
+    /// What could not be done about a log is noted, and the logs behind it do not wait.
+    fn set_aside(&self, committed: &CommittedLog, error: Error, left: &mut usize) {
+        *left = left.saturating_sub(1);
+        self.lost.set_aside(committed.log.txn(), committed.no, &error);
+        self.background.failed(error);
     }
 
     /// Purges up to `left` records of the log that was first in the queue, and puts it back there
@@ -128,12 +154,9 @@ impl Purger {
                 self.metrics.inc(Counter::PurgedTransactions);
                 Ok(true)
             }
-            // What could not be done is noted, and the logs behind it do not wait; but what a
-            // stopped database calls damaged may be sound.
+            // What a stopped database calls damaged may be sound.
             Err(error) if error.is_damage() && self.store.wal().check_poisoned().is_ok() => {
-                *left = left.saturating_sub(1);
-                self.lost.set_aside(next.log.txn(), next.no, &error);
-                self.background.failed(error);
+                self.set_aside(&next, error, left);
                 Ok(true)
             }
             other => {

@@ -77,17 +77,39 @@ impl Purger {
         found
     }
 
-    /// A batch of these logs, or of the first of them if one has gone meanwhile.
+    /// A batch of these logs, up to one that cannot be copied.
+    ///
+    /// # Errors
+    /// Why the first one cannot be: damage, too, if it has gone meanwhile.
     fn copy_logs(&self, candidates: &[Candidate], acc: &Access<'_>) -> Result<Batch> {
         let mut batch = Batch::with_capacity(candidates.len(), candidates.iter().map(|c| c.size).sum());
-        for &Candidate { txn, no, page, .. } in candidates {
-            let latched = self.store.pool().fix_shared(self.undo.file().space(), page, acc)?;
-            let Some(undo) = UndoPage::new(&latched).filter(|undo| undo.owner() == txn) else { break };
-            if !batch.add(txn, no, page, undo) {
-                return Err(self.undo.damaged(page));
+        for candidate in candidates {
+            match self.copy_log(candidate, &mut batch, acc) {
+                Ok(()) => {}
+                Err(error) if batch.logs().is_empty() => return Err(error),
+                Err(_) => break,
             }
         }
         Ok(batch)
+    }
+
+    fn copy_log(&self, candidate: &Candidate, batch: &mut Batch, acc: &Access<'_>) -> Result<()> {
+        let &Candidate { txn, no, page, .. } = candidate;
+        let latched = self.store.pool().fix_shared(self.undo.file().space(), page, acc)?;
+        let undo = UndoPage::new(&latched).filter(|undo| undo.owner() == txn);
+        let is_copied = undo.is_some_and(|undo| batch.add(txn, no, page, undo));
+        if is_copied { Ok(()) } else { Err(self.undo.damaged(page)) }
+    }
+
+    /// The number of the log that is first in the queue, and whether it can be copied. That counts
+    /// only if the log is still there afterwards.
+    pub(crate) fn try_to_copy_first(&self) -> Option<(CommitNo, Result<()>)> {
+        let first = self.history.front(|first| {
+            let log = &first.log;
+            Candidate { txn: log.txn(), no: first.no, page: log.first(), size: Shelf::size_of(log) }
+        })?;
+        let acc = self.store.pool().access(AccessKind::Purge);
+        Some((first.no, self.copy_log(&first, &mut Batch::default(), &acc)))
     }
 
     /// Forgets all that no view needs any more.
