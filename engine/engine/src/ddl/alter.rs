@@ -256,7 +256,7 @@ fn replace(
     let others = with_options(instance, options)?;
     let replaced = instance.catalog.replace_all(&instance.txns, &records, &named(&others));
     if let (Err(error), Some(first)) = (&replaced, changes.first())
-        && !instance.catalog.has(&instance.txns, &first.old.name, &first.record).unwrap_or(true)
+        && !instance.may_have(&first.old.name, &first.record)
     {
         return Err(error.clone());
     }

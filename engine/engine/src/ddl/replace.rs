@@ -80,7 +80,7 @@ fn replace(instance: &Instance, replacements: &[Replacement]) -> Result<Result<(
     replacements.iter().try_for_each(|one| let_file_go(instance, &one.old)).inspect_err(|_| stay())?;
     let replaced = instance.catalog.replace_each(&instance.txns, &named(&tables), durability_for_all(&tables));
     if let (Err(error), Some(first)) = (&replaced, tables.first())
-        && !instance.catalog.has(&instance.txns, &first.name, &first.record).unwrap_or(true)
+        && !instance.may_have(&first.name, &first.record)
     {
         stay();
         return Err(error.clone());
@@ -174,5 +174,70 @@ impl Drop for Anew {
         if self.closed.is_some() && !self.instance.leak_in_child() {
             let_go(&self.instance, &self.new);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::raw::{IndexSource, Lifetime, RawDatabase, RawLoad};
+    use crate::schema::table_file;
+    use crate::{Database, TableDefinition};
+
+    const NEW: TableDefinition<u64, u64> = TableDefinition::new("new");
+
+    /// From now on the catalog cannot be read, as if its pages had left the cache and the device
+    /// did not return them.
+    fn lose_catalog(db: &Database) {
+        db.instance.system.close(false).unwrap();
+    }
+
+    fn with_table() -> RawDatabase {
+        let db = RawDatabase::new(Database::in_memory().unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        db
+    }
+
+    /// The new, empty table took the place of the old one until the next open, which threw away
+    /// what had come into it.
+    #[test]
+    fn a_table_stays_that_could_not_be_replaced_in_a_catalog_that_cannot_be_read() {
+        let db = with_table();
+        let instance = &db.database().instance;
+        let before = find(instance, "t").unwrap();
+        let mut load = RawLoad::anew(&db.open_table("t").unwrap(), Duration::ZERO).unwrap();
+        load.finish().unwrap();
+        lose_catalog(db.database());
+        assert!(db.replace_by(&mut [&mut load], &[&b""[..]]).is_err());
+        drop(load);
+        assert!(Arc::ptr_eq(&find(instance, "t").unwrap().store, &before.store));
+        assert!(!table_file::may_go(before.store.space().unwrap()).unwrap());
+    }
+
+    /// It was there until the next open, with what was put into it.
+    #[test]
+    fn a_table_is_not_there_that_a_catalog_did_not_take_and_cannot_be_asked_for() {
+        let db = Database::in_memory().unwrap();
+        let created = db.create_table_with(&NEW, |rows| {
+            lose_catalog(&db);
+            rows.push(1, 1)
+        });
+        assert!(matches!(created, Err(Error::Closed(_))), "{created:?}");
+        assert!(db.list_tables().is_empty());
+        let files = db.instance.disk.list().unwrap();
+        assert!(files.iter().all(|file| table_file::space_of(file).is_none()), "{files:?}");
+    }
+
+    /// The table had the index until the next open, which gave its pages back.
+    #[test]
+    fn a_table_has_no_index_that_a_catalog_did_not_take_and_cannot_be_asked_for() {
+        let db = with_table();
+        let mut alter = db.begin_alter("t", &[("k", false)], false, Duration::ZERO).unwrap();
+        alter.finish().unwrap();
+        alter.become_table(&[IndexSource::Added(0)], b"").unwrap();
+        lose_catalog(db.database());
+        assert!(db.commit_alters(&mut [&mut alter], &[], Duration::ZERO).is_err());
+        drop(alter);
+        assert!(find(&db.database().instance, "t").unwrap().record.indexes.is_empty());
     }
 }

@@ -304,7 +304,7 @@ fn enter(instance: &Instance, plan: &Plan, space: &Arc<SpaceFile>, record: Table
     }
     let added = instance.catalog.add(&instance.txns, &plan.name, &record, durability_of(plan.lifetime));
     if let Err(error) = &added
-        && !instance.catalog.has(&instance.txns, &plan.name, &record).unwrap_or(true)
+        && !instance.may_have(&plan.name, &record)
     {
         return Err(error.clone());
     }

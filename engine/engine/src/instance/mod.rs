@@ -25,7 +25,7 @@ use crate::instance::files::Files;
 use crate::instance::meta::Meta;
 use crate::instance::rates::Previous;
 use crate::instance::settings::{Builder, ReplacementPolicy, at_least, check_policy, policy_kind};
-use crate::schema::catalog::{Catalog, NextIds};
+use crate::schema::catalog::{Catalog, NextIds, TableRecord};
 use crate::schema::freeing::Freeing;
 use crate::schema::handle::TableHandle;
 use crate::schema::info::TableInfo;
@@ -139,6 +139,14 @@ impl Instance {
         // What is blocked keeps no session waiting.
         let _ = self.txns.roll_back_losers_of(&catalog);
         self.txns.what_stops_losers_of(&catalog, &self.wait(Duration::ZERO)).is_ok_and(|losers| losers.is_empty())
+    }
+
+    /// Of a change of the catalog that has failed: whether table `name` may be committed as
+    /// `record` all the same. So it may if the commit could not be made durable, which stops the
+    /// database. That the catalog cannot be read now says nothing about the change.
+    pub(crate) fn may_have(&self, name: &str, record: &TableRecord) -> bool {
+        let has = self.catalog.has(&self.txns, name, record);
+        has.unwrap_or_else(|_| self.wal().check_poisoned().is_err())
     }
 
     /// Refuses a database that is closed or has stopped, or that the parent process opened.
