@@ -33,7 +33,16 @@ fn fill_log(db: &Database, file: &str) -> u64 {
     }
 }
 
-fn is_dropped(restart: bool) {
+/// What comes before the drop.
+#[derive(PartialEq)]
+enum Before {
+    Nothing,
+    Restart,
+    /// A drop that fails when the file is removed, but not yet for good.
+    Drop,
+}
+
+fn is_dropped(before: Before) {
     let memory = MemoryDisk::new();
     let disk = FaultDisk::new(Arc::new(memory.clone()));
     let mut db = common::tight_on(&disk).create("test").unwrap();
@@ -44,9 +53,14 @@ fn is_dropped(restart: bool) {
     disk.schedule(Fault::nth(FaultOp::Write, 1).on(&file).sticky());
     common::fill(&db, 100, 101);
     let rows = fill_log(&db, &file);
-    if restart {
+    if before == Before::Restart {
         assert!(db.close().is_err());
         db = common::tight_on(&disk).open("test").unwrap();
+    }
+    if before == Before::Drop {
+        disk.schedule(Fault::nth(FaultOp::SyncDir, 1));
+        let error = db.drop_table("rows").unwrap_err();
+        assert!(matches!(error, Error::Io { operation: "sync", .. }) && !memory.exists(&file).unwrap(), "{error}");
     }
     db.drop_table("rows").unwrap();
     (0..100).for_each(|n| insert(&db, rows + n * 50).unwrap());
@@ -60,10 +74,16 @@ fn is_dropped(restart: bool) {
 
 #[test]
 fn when_the_log_is_full() {
-    is_dropped(false);
+    is_dropped(Before::Nothing);
 }
 
 #[test]
 fn after_a_restart() {
-    is_dropped(true);
+    is_dropped(Before::Restart);
+}
+
+/// The file was removed by then, and each later drop failed since it was not there.
+#[test]
+fn after_the_directory_could_not_be_synced() {
+    is_dropped(Before::Drop);
 }

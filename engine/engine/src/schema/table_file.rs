@@ -417,7 +417,10 @@ impl TableFile {
     /// Removes the file for good. Its pages are discarded after that: the log is kept for them
     /// until then.
     fn remove(&self) -> Result<()> {
-        self.disk.remove(&self.name)?;
+        // An earlier attempt may have failed behind that.
+        if self.disk.exists(&self.name)? {
+            self.disk.remove(&self.name)?;
+        }
         self.disk.sync_dir()
     }
 
