@@ -10,8 +10,9 @@
 //!
 //! **Failed writes.** The system reports a failed write-back only to the descriptors that are open
 //! then. So a file that was written since its last sync is synced before it is closed, and a
-//! failure is kept for the next sync. A file whose name is about to be removed or reused is opened
-//! first and stays open, because it could not be found again.
+//! failure is kept for the next sync, which needs no descriptor if the file is still closed. A file
+//! whose name is about to be removed or reused is opened first and stays open, because it could not
+//! be found again.
 //!
 //! **Lock order**: the slot of a file, then the list of files. A thread that has locked the list,
 //! or another slot, waits for no slot: to close a file it takes one that is free.
@@ -295,14 +296,17 @@ impl File for DataFile {
     }
 
     fn sync(&self) -> Result<()> {
-        self.with(|file| {
-            self.unsynced.store(false, Ordering::Relaxed);
-            let result = self.failed.lock().take().map_or(Ok(()), Err).and_then(|()| file.sync());
-            if result.is_err() {
-                self.unsynced.store(true, Ordering::Relaxed);
-            }
-            result
-        })
+        let slot = self.slot.read().unwrap_or_else(PoisonError::into_inner);
+        let failed = self.failed.lock().take().map_or(Ok(()), Err);
+        // One that is closed was synced then: it need not be opened, for which there may be no
+        // descriptor.
+        let Some(file) = &slot.file else { return failed };
+        self.unsynced.store(false, Ordering::Relaxed);
+        let result = failed.and_then(|()| file.sync());
+        if result.is_err() {
+            self.unsynced.store(true, Ordering::Relaxed);
+        }
+        result
     }
 
     fn len(&self) -> Result<u64> {
@@ -325,25 +329,50 @@ mod tests {
     use super::*;
     use crate::BatchMethod;
 
+    /// The file `t` of a directory.
+    fn origin(dir: &std::path::Path) -> Origin {
+        std::fs::write(dir.join("t"), "t").unwrap();
+        Origin {
+            dir: Arc::new(openat(CWD, dir, OFlags::DIRECTORY, Mode::empty()).unwrap()),
+            name: "t".to_owned(),
+            read_only: false,
+            batcher: Arc::new(Batcher::new(BatchMethod::Auto).unwrap()),
+        }
+    }
+
     /// A file whose disk has failed: its descriptor accepts no writes and syncs nothing.
     #[test]
     fn a_sync_that_failed_when_the_file_was_closed_is_told_to_the_next_who_syncs() {
         let dir = tempfile::tempdir().unwrap();
-        let open = |flags| openat(CWD, dir.path(), flags, Mode::empty()).unwrap();
-        let origin = Origin {
-            dir: Arc::new(open(OFlags::DIRECTORY)),
-            name: "t".to_owned(),
-            read_only: false,
-            batcher: Arc::new(Batcher::new(BatchMethod::Auto).unwrap()),
+        let useless = || {
+            let fd = openat(CWD, dir.path(), OFlags::PATH, Mode::empty()).unwrap();
+            DataFile::new(origin(dir.path()), fd, None, &Arc::new(OpenFiles::new(1)))
         };
-        std::fs::write(dir.path().join("t"), "t").unwrap();
-        let all = Arc::new(OpenFiles::new(1));
-        let file = DataFile::new(origin, open(OFlags::PATH), None, &all);
+        let file = useless();
         assert!(file.write_at(0, b"x").is_err());
         assert!(file.close(), "it is not in use");
         assert_eq!(file.len().unwrap(), 1, "opened again, by its name");
         assert!(file.sync().is_err(), "the error of the sync at its close");
         file.write_at(0, b"x").unwrap();
         file.sync().unwrap();
+        let file = useless();
+        assert!(file.write_at(0, b"x").is_err() && file.close());
+        assert!(file.sync().is_err(), "though it is closed still");
+    }
+
+    /// It was opened again for that. Where the process had no descriptor left, the sync failed, and
+    /// that stops a database.
+    #[test]
+    fn a_file_that_is_closed_needs_no_descriptor_to_be_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        let origin = origin(dir.path());
+        let fd = openat(CWD, dir.path().join("t"), OFlags::RDWR, Mode::empty()).unwrap();
+        let file = DataFile::new(origin, fd, None, &Arc::new(OpenFiles::new(1)));
+        file.write_at(0, b"x").unwrap();
+        assert!(file.close(), "it is not in use");
+        // It cannot be opened any more.
+        std::fs::remove_file(dir.path().join("t")).unwrap();
+        file.sync().unwrap();
+        assert!(file.len().is_err());
     }
 }
