@@ -233,7 +233,10 @@ int ha_holdfast::index_first(uchar *record)
   scan.is_bounded= range_read.is_begun && end_range;
   if (int error= seek(open, true, scan.is_bounded ? range_read.end : open, false, false))
     return error;
-  return fetch(record, HA_ERR_END_OF_FILE);
+  int error= fetch(record, HA_ERR_END_OF_FILE);
+  if (error == HA_ERR_END_OF_FILE && !scan.is_bounded)
+    stand_beyond(false);
+  return error;
 }
 
 int ha_holdfast::index_last(uchar *record)
@@ -244,5 +247,8 @@ int ha_holdfast::index_last(uchar *record)
   sought.is_loose= scan.is_bounded= false;
   if (int error= seek(open, true, open, false, true))
     return error;
-  return fetch(record, HA_ERR_END_OF_FILE);
+  int error= fetch(record, HA_ERR_END_OF_FILE);
+  if (error == HA_ERR_END_OF_FILE)
+    stand_beyond(true);
+  return error;
 }
