@@ -234,6 +234,7 @@ private:
   bool refers_to(const holdfast::Link &link, TABLE *parent);
   int follow_with_row(const holdfast::Link &link, TABLE *parent);
   bool may_have_followed() const { return place.followed != connection->followed; }
+  bool may_be_otherwise() const { return may_have_followed() || share->layout.keeps_virtual(); }
   int read_now(const uchar *before, holdfast::Bytes *now, bool *found);
   int change_row_now(const uchar *before, const uchar *after);
   int delete_row_now(const uchar *record);

@@ -210,7 +210,7 @@ int ha_holdfast::update_row(const uchar *before, const uchar *after)
 {
   if (share->layout.is_same(table, before, after))
     return HA_ERR_RECORD_IS_THE_SAME;
-  return may_have_followed() ? change_row_now(before, after) : change_row(before, after);
+  return may_be_otherwise() ? change_row_now(before, after) : change_row(before, after);
 }
 
 int ha_holdfast::change_row(const uchar *before, const uchar *after)
@@ -261,7 +261,7 @@ int ha_holdfast::change_row(const uchar *before, const uchar *after)
 
 int ha_holdfast::delete_row(const uchar *record)
 {
-  return may_have_followed() ? delete_row_now(record) : delete_row_itself(record);
+  return may_be_otherwise() ? delete_row_now(record) : delete_row_itself(record);
 }
 
 int ha_holdfast::delete_row_itself(const uchar *record)

@@ -503,14 +503,19 @@ int ha_holdfast::follow_with_row(const Link &link, TABLE *parent)
   return change_row(table->record[1], table->record[0]);
 }
 
-/* Rows that may have followed since they were read
+/* Rows that may be otherwise than their records
 
    A trigger or a function may change what a row refers to before the statement changes the row itself. As with InnoDB, the statement
-   then changes what it wants of the row as it is by that time. */
+   then changes what it wants of the row as it is by that time.
+
+   The server computes virtual columns again for the record of a row. With another sql_mode or
+   div_precision_increment it may come to other values than those by which the row has its entries. */
 
 /* Puts the row that `before` was into a record, as it is now. */
 int ha_holdfast::read_now(const uchar *before, Bytes *now, bool *found)
 {
+  if (int error= begin_transaction())
+    return error;
   keep_key();
   if (share->has_primary_key())
   {
@@ -556,6 +561,9 @@ int ha_holdfast::delete_row_now(const uchar *record)
 {
   Bytes now;
   bool found;
-  int error= read_now(record, &now, &found);
-  return error || !found ? error : delete_row_itself(now.data());
+  if (int error= read_now(record, &now, &found))
+    return error;
+  if (!found)
+    return may_have_followed() ? 0 : HA_ERR_KEY_NOT_FOUND;
+  return delete_row_itself(now.data());
 }

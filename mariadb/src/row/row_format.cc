@@ -38,6 +38,7 @@ Row_layout::Row_layout(const TABLE *table)
     // known.
     if (!field->stored_in_db() && !(field->flags & PART_KEY_FLAG) && field->part_of_key_not_clustered.is_clear_all())
       continue;
+    has_virtual= has_virtual || !field->stored_in_db();
     Column column= {i, (uint) field->offset(table->record[0]), field->pack_length(), 0, 0, FIXED, 0, 0, 0};
     if (field->real_maybe_null())
     {
@@ -268,7 +269,9 @@ bool Row_layout::take_others(const TABLE *table, const uchar *before, const ucha
   bool taken= false;
   for (const Column &column : columns)
   {
-    if (is_same_value(table, column, before, now) || !is_same_value(table, column, before, after))
+    // A virtual column follows from the others.
+    if (!table->field[column.field_no]->stored_in_db() || is_same_value(table, column, before, now) ||
+        !is_same_value(table, column, before, after))
       continue;
     column.set_null(after, column.is_null(now));
     memcpy(after + column.offset, now + column.offset, column.width);

@@ -68,7 +68,7 @@ public:
   bool is_same(const TABLE *table, const uchar *a, const uchar *b) const;
 
   /* Puts the values that columns have in `now`, and did not have in `before`, into `after`, but for columns that have
-     other values there than in `before`. Returns whether there are such values. */
+     other values there than in `before`, and virtual ones. Returns whether there are such values. */
   bool take_others(const TABLE *table, const uchar *before, const uchar *now, uchar *after) const;
 
   /* Puts a row, or its head, into `record`: all columns if `all`, else those that are to be read. */
@@ -76,6 +76,9 @@ public:
 
   /* Whether the columns that are to be read are as a rule in the heads of rows. */
   bool heads_do(const TABLE *table) const;
+
+  /* Whether rows have virtual columns, those of indexes, by which their entries are found. */
+  bool keeps_virtual() const { return has_virtual; }
 
 private:
   struct Column
@@ -177,6 +180,7 @@ private:
   std::vector<Column> columns;
   uint null_bytes;
   uint first_null_bit;
+  bool has_virtual= false;
   std::vector<uint> long_columns;   // of `columns`, those that may be in a tail
   Row_history history;
 };
