@@ -3,8 +3,9 @@
 //! # Sweep
 //! When a view for which versions were kept has ended, the entries that were charged to it are
 //! looked at: one that another view needs is charged to that one, any other is dropped. A view that
-//! had too many entries for a list, and a start, set off a look at the whole tree. A sweep holds
-//! the purge mutex, so it is done in slices, between which others purge.
+//! had too many entries for a list, and a start, set off a look at the whole tree; while one is
+//! under way, it goes once round from where it is. A sweep holds the purge mutex, so it is done in
+//! slices, between which others purge.
 //!
 //! * An entry by a log that is half purged may own a chain which a record of that log names too: it
 //!   is looked at when that log is done. As long as there are logs of an earlier run nothing is
@@ -107,7 +108,7 @@ impl Purger {
         while budget > 0 {
             let n = budget.min(BATCH);
             budget -= n;
-            if state.keys.is_empty() && state.behind.is_none() {
+            if state.is_done() {
                 return Ok(Swept::All);
             }
             let views = self.open_views();
@@ -118,7 +119,7 @@ impl Purger {
                 }
             }
         }
-        Ok(if state.keys.is_empty() && state.behind.is_none() { Swept::All } else { Swept::Part })
+        Ok(if state.is_done() { Swept::All } else { Swept::Part })
     }
 
     /// The next `n` entries that are to be looked at, or less. Those on the list are to be read
@@ -128,14 +129,15 @@ impl Purger {
             let keys = state.keys.split_off(state.keys.len().saturating_sub(n));
             return keys.into_iter().map(|key| (key, None)).collect();
         }
-        let Some(behind) = state.behind.take() else { return Vec::new() };
-        match self.versions.batch(&behind, n, acc) {
+        let Some(behind) = state.behind() else { return Vec::new() };
+        match self.versions.batch(behind, n, acc) {
             Ok(found) => {
-                state.behind = found.last().map(|(key, _)| key.clone());
+                state.has_come_to(found.last().map(|(key, _)| key.as_slice()));
                 found.into_iter().map(|(key, value)| (key.into(), Some(value))).collect()
             }
             Err(error) => {
                 // What lies behind stays until the next sweep of the tree.
+                state.has_come_to(None);
                 state.fail(None, error);
                 Vec::new()
             }
