@@ -277,10 +277,9 @@ impl Purger {
         // Also if the index is gone: a transaction that began before may go on reading it.
         if let Some(payload) = record.prior {
             let prior = VersionHeader::decode(payload).ok_or_else(|| self.undo.damaged(roll.page()))?.0;
-            let sees = |v: &&Arc<View>| !v.is_cancelled() && v.sees(prior.txn, &self.map);
             if prior.txn != txn
                 && !prior.deleted
-                && let Some(view) = long.iter().find(sees)
+                && let Some(view) = self.oldest_to_see(long, prior.txn)
             {
                 entry.image = Some(payload.to_vec());
                 needed_by = needed_by.or(Some(view));

@@ -27,15 +27,15 @@
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
-use holdfast_base::Result;
 use holdfast_base::blocking::Mutex;
+use holdfast_base::{Result, TxnId};
 use holdfast_metrics::Metrics;
 use holdfast_tree::Store;
 
 use crate::entry::registry::IndexRegistry;
 use crate::mvcc::clock::CommitClock;
 use crate::mvcc::commit_map::CommitMap;
-use crate::mvcc::view::Views;
+use crate::mvcc::view::{View, Views};
 use crate::options::TxnConfig;
 use crate::purge::background::Background;
 use crate::purge::history::History;
@@ -67,6 +67,20 @@ pub(crate) struct Purger {
 }
 
 impl Purger {
+    /// How many of `long`, which are long views in the order of their age, the oldest first, do not
+    /// see `txn`, which has committed. What a view sees each younger one sees, too: with thousands
+    /// of idle snapshots a few are asked about a record, not all. (One that is short and has ended
+    /// may say that it sees what it does not.)
+    pub fn blind_to(&self, long: &[Arc<View>], txn: TxnId) -> usize {
+        long.partition_point(|view| !view.sees(txn, &self.map))
+    }
+
+    /// The oldest of `long`, as for [`Purger::blind_to`], that sees `txn` and has not been given
+    /// up.
+    pub fn oldest_to_see<'v>(&self, long: &'v [Arc<View>], txn: TxnId) -> Option<&'v Arc<View>> {
+        long[self.blind_to(long, txn)..].iter().find(|view| !view.is_cancelled())
+    }
+
     /// Whether no log waits or is set aside, and no version is kept. The records of a log that is
     /// set aside name chains, and the next open may find its pages sound.
     ///

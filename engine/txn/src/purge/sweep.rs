@@ -39,6 +39,11 @@ const BATCH: usize = 256;
 /// No snapshot is cancelled while less than this share of the limit is kept for those that give
 /// way: what others need is no reason.
 const KEPT_DIV: u64 = 4;
+
+/// The long views that are open, and the short ones, which are younger: each oldest first. Some may
+/// have ended.
+type OpenViews = (Vec<Arc<View>>, Vec<Arc<View>>);
+
 /// How far a sweep has come.
 #[derive(Debug, PartialEq, Eq)]
 enum Swept {
@@ -149,7 +154,7 @@ impl Purger {
         state: &mut SweepState,
         key: &[u8],
         value: Option<Vec<u8>>,
-        views: &[Arc<View>],
+        views: &OpenViews,
         acc: &Access<'_>,
     ) -> Result<()> {
         let value = value.map_or_else(|| self.versions.value(key, acc), |value| Ok(Some(value)))?;
@@ -157,18 +162,17 @@ impl Purger {
     }
 
     /// All views for which something may be kept: those to come see whatever took its place.
-    fn open_views(&self) -> Vec<Arc<View>> {
-        self.views.older_than(CommitNo(u64::MAX))
+    fn open_views(&self) -> OpenViews {
+        self.views.older_than(CommitNo(u64::MAX)).into_iter().partition(|view| view.is_long())
     }
 
-    /// Drops an entry that none of `views` needs, which are all that are open, oldest first; some
-    /// may have ended.
+    /// Drops an entry that none of `views` needs, which are all that are open.
     fn sweep_entry(
         &self,
         state: &mut SweepState,
         key: &[u8],
         value: &[u8],
-        views: &[Arc<View>],
+        views: &OpenViews,
         acc: &Access<'_>,
     ) -> Result<()> {
         let entry = self.versions.decode(key, value, acc)?;
@@ -182,10 +186,14 @@ impl Purger {
         let index = self.indexes.get(entry.index);
         let pinned = index.as_ref().and_then(|i| i.pin());
         let index = index.as_ref().filter(|_| pinned.is_some());
-        let mut older = views.iter().filter(|v| !v.sees(entry.overwriter, &self.map));
+        let (long, short) = views;
+        let older = &long[..self.blind_to(long, entry.overwriter)];
+        let mut short = short.iter().filter(|v| !v.sees(entry.overwriter, &self.map));
         let needed_by = match (entry.pending, entry.writer()) {
-            (Some(_), _) if index.is_some() => older.next(),
-            (_, Some(writer)) => older.find(|v| v.sees(writer, &self.map)),
+            (Some(_), _) if index.is_some() => older.first().or_else(|| short.next()),
+            (_, Some(writer)) => {
+                self.oldest_to_see(older, writer).or_else(|| short.find(|v| v.sees(writer, &self.map)))
+            }
             (_, None) => None,
         };
         if let Some(view) = needed_by {
