@@ -358,7 +358,7 @@ fn transactions(instance: &Instance, metrics: &Snapshot) -> TransactionStats {
         history_length: numbers.history_length as u64,
         versions: numbers.versions,
         version_bytes: numbers.old_version_bytes,
-        locks: instance.txns.locks().locks().len() as u64,
+        locks: instance.txns.locks().count() as u64,
         commits: metrics.get(Counter::TrxCommits),
         rollbacks: metrics.get(Counter::TrxRollbacks),
         deadlocks: metrics.get(Counter::LockDeadlocks),

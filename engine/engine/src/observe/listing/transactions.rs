@@ -2,7 +2,8 @@
 
 use std::time::SystemTime;
 
-use holdfast_txn::{Isolation, LockInfo, LockKind, LockWaitInfo, TrxInfo};
+use holdfast_base::{HashMap, IndexId};
+use holdfast_txn::{Isolation, KeyRange, LockInfo, LockKind, LockWaitInfo, Serial, TrxInfo};
 
 use super::cells::{Cell, Column, EachRow, NAME};
 use crate::instance::Instance;
@@ -113,27 +114,43 @@ fn row_of_lock(lock: &LockInfo, names: &Names, each: &mut EachRow<'_>) -> bool {
 }
 
 pub(super) fn lock_waits(instance: &Instance, each: &mut EachRow<'_>) {
-    let waits = instance.txns.locks().waits();
-    let locks = if waits.is_empty() { Vec::new() } else { instance.txns.locks().locks() };
-    waits.iter().all(|wait| {
+    let locks = instance.txns.locks();
+    let mut ranges = None;
+    locks.each_wait(|wait| {
+        let blocking = match &wait.wanted.kind {
+            LockKind::Range(point) => {
+                let ranges = ranges.get_or_insert_with(|| by_owner(locks.range_locks()));
+                blocking_range(wait, point, ranges)
+            }
+            kind => lock_id(wait.blocking, wait.wanted.index, kind),
+        };
         each(&[
             Cell::Unsigned(wait.waiting),
             Cell::Text(&lock_id(wait.waiting, wait.wanted.index, &wait.wanted.kind)),
             Cell::Unsigned(wait.blocking),
-            Cell::Text(&blocking_lock(wait, &locks)),
+            Cell::Text(&blocking),
         ])
     });
 }
 
-/// The lock that is in the way: for a row or a table, that of the same place; for an insert, the
-/// range that covers its key.
-fn blocking_lock(wait: &LockWaitInfo, locks: &[LockInfo]) -> String {
-    let wanted = &wait.wanted;
-    let covers = |lock: &&LockInfo| match (&lock.kind, &wanted.kind) {
-        (LockKind::Range(held), LockKind::Range(point)) => held.covers(point),
-        _ => false,
-    };
-    let place = |lock: &&LockInfo| (lock.owner, lock.index) == (wait.blocking, wanted.index) && lock.granted;
-    let found = locks.iter().filter(place).find(covers);
-    lock_id(wait.blocking, wanted.index, found.map_or(&wanted.kind, |lock| &lock.kind))
+/// The ranges that are locked, by transaction and index.
+type Ranges = HashMap<(Serial, IndexId), Vec<KeyRange>>;
+
+fn by_owner(locks: Vec<LockInfo>) -> Ranges {
+    let mut ranges = Ranges::default();
+    for lock in locks.into_iter().filter(|lock| lock.granted) {
+        if let LockKind::Range(range) = lock.kind {
+            ranges.entry((lock.owner, lock.index)).or_default().push(range);
+        }
+    }
+    ranges
+}
+
+/// The lock that is in the way of an insert at `point`: the range that covers it. (In the way of a
+/// lock on a row or a table is that of the same place.)
+fn blocking_range(wait: &LockWaitInfo, point: &KeyRange, ranges: &Ranges) -> String {
+    let (owner, index) = (wait.blocking, wait.wanted.index);
+    let mut held = ranges.get(&(owner, index)).into_iter().flatten();
+    let range = held.find(|range| range.covers(point)).unwrap_or(point);
+    lock_id(owner, index, &LockKind::Range(range.clone()))
 }
