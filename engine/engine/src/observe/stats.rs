@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_base::HashMap;
+use holdfast_base::{HashMap, IndexId, SpaceId};
 use holdfast_metrics::{Counter, Gauge, Snapshot, WaitClass};
-use holdfast_pool::{AccessKind, PageOwner, Resident};
+use holdfast_pool::AccessKind;
 use holdfast_tree::SpaceFile;
 use holdfast_txn::TableIndex;
 
@@ -243,26 +243,44 @@ impl MemoryStats {
 /// The cache, and the tables with what they have in it. Reads no page.
 pub(crate) fn of_cache(instance: &Instance) -> (CacheStats, Vec<TableStats>) {
     instance.pool().publish_metrics();
-    let residency = instance.pool().residency();
+    let residency = residency(instance);
     let tables = instance.schema().tables().map(|table| table_stats(instance, table, &residency)).collect();
     (cache(instance, &instance.metrics.snapshot()), tables)
 }
 
 /// Collects everything.
 pub(crate) fn collect(instance: &Instance) -> Stats {
+    let of_memory = of_memory(instance);
+    Stats { spaces: spaces(instance, &instance.schema()), ..of_memory }
+}
+
+/// Collects all but what is known of files, and reads no page.
+pub(crate) fn of_memory(instance: &Instance) -> Stats {
     let metrics = instance.publish_metrics();
-    let schema = instance.schema();
-    let residency = instance.pool().residency();
-    let tables = schema.tables().map(|table| table_stats(instance, table, &residency)).collect();
+    let residency = residency(instance);
+    let tables = instance.schema().tables().map(|table| table_stats(instance, table, &residency)).collect();
     Stats {
         cache: cache(instance, &metrics),
         tables,
         log: log(instance),
         transactions: transactions(instance, &metrics),
         waits: waits(&metrics),
-        spaces: spaces(instance, &schema),
+        spaces: Vec::new(),
         memory: memory(instance, &metrics),
     }
+}
+
+/// Pages in the cache, by space and index: with a hundred thousand tables there are as many sums,
+/// and each index finds its own without a look at the others.
+pub(crate) type Residency = HashMap<(SpaceId, IndexId), u64>;
+
+/// What is in the cache now.
+pub(crate) fn residency(instance: &Instance) -> Residency {
+    let mut pages = Residency::default();
+    for (owner, resident) in instance.pool().residency() {
+        *pages.entry((owner.space, owner.index)).or_default() += resident.pages as u64;
+    }
+    pages
 }
 
 fn cache(instance: &Instance, metrics: &Snapshot) -> CacheStats {
@@ -307,19 +325,14 @@ fn policy_name(policy: ReplacementPolicy) -> &'static str {
     }
 }
 
-pub(crate) fn table_stats(
-    instance: &Instance,
-    table: &TableHandle,
-    residency: &HashMap<PageOwner, Resident>,
-) -> TableStats {
+pub(crate) fn table_stats(instance: &Instance, table: &TableHandle, residency: &Residency) -> TableStats {
     let page_size = instance.meta.page_size as u64;
     let index = |(no, index): (usize, &Arc<TableIndex>)| {
         let name = match no {
             0 => "PRIMARY".to_string(),
             _ => table.record.indexes[no - 1].name.clone(),
         };
-        let own = |(owner, _): &(&PageOwner, &Resident)| owner.space == table.record.space && owner.index == index.id();
-        let pages: u64 = residency.iter().filter(own).map(|(_, r)| r.pages as u64).sum();
+        let pages = residency.get(&(table.record.space, index.id())).copied().unwrap_or(0);
         let stats = index.access_stats();
         IndexStats {
             name,

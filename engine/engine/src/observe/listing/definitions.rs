@@ -55,7 +55,7 @@ pub(super) fn tables(instance: &Instance, each: &mut EachRow<'_>) {
 }
 
 pub(super) fn indexes(instance: &Instance, each: &mut EachRow<'_>) {
-    let residency = instance.pool().residency();
+    let residency = stats::residency(instance);
     for table in instance.schema().tables() {
         let of_table = stats::table_stats(instance, table, &residency).indexes;
         let opened = table.store.indexes().unwrap_or_default();

@@ -27,7 +27,7 @@ pub(crate) fn deadlock(instance: &Instance) -> Option<String> {
 }
 
 pub(crate) fn text(instance: &Instance) -> String {
-    let stats = stats::collect(instance);
+    let stats = stats::of_memory(instance);
     let now = Previous::new(instance.publish_metrics());
     let names = Names::of(instance);
     // Released before the sessions are asked for, which calls code of the layer above.
