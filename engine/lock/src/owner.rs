@@ -80,8 +80,8 @@ pub(crate) struct Held {
     /// The transaction reads no more, and has released its shared locks: none is entered for it.
     pub reads_are_over: bool,
     pub rows: Vec<(IndexId, Arc<[u8]>)>,
-    /// How many of `rows` there were when they could not become a table lock at once: there is no
-    /// use in asking again for each row.
+    /// When there are less than twice as many `rows`, no look is taken at which could become a
+    /// table lock: they could not at once, or were few in each index, the last time.
     pub escalation_refused_at: usize,
     pub tables: Vec<IndexId>,
     pub ranges: Vec<IndexId>,

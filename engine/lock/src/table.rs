@@ -21,6 +21,9 @@ use crate::rows::Row;
 /// A transaction with fewer row locks in an index is not worth a table lock.
 const ESCALATION_MIN: usize = if cfg!(sim) { 3 } else { 64 };
 
+/// To go through fewer locks than these costs nothing.
+const MANY_LOCKS: usize = 16 * ESCALATION_MIN;
+
 /// What a lock on a whole table means for a transaction that wants a row.
 pub(crate) enum TableState {
     /// Nothing.
@@ -146,15 +149,22 @@ impl LockManager {
     /// one replaces the shared locks.
     pub(crate) fn escalate(&self, owner: &Arc<Owner>, index: IndexId) {
         let rows: Vec<Arc<[u8]>> = {
-            let held = owner.held.lock();
-            if held.rows.len() < 2 * held.escalation_refused_at {
+            let mut held = owner.held.lock();
+            let all = held.rows.len();
+            if all < 2 * held.escalation_refused_at {
                 return;
             }
-            held.rows.iter().filter(|(i, _)| *i == index).map(|(_, k)| Arc::clone(k)).collect()
+            let rows: Vec<_> = held.rows.iter().filter(|(i, _)| *i == index).map(|(_, k)| Arc::clone(k)).collect();
+            if rows.len() < ESCALATION_MIN {
+                // With locks in many indexes all of them would be gone through for each further
+                // one: the next look is when there are an eighth more.
+                if all >= MANY_LOCKS {
+                    held.escalation_refused_at = all / 16 * 9;
+                }
+                return;
+            }
+            rows
         };
-        if rows.len() < ESCALATION_MIN {
-            return;
-        }
         let exclusive = rows.iter().filter(|key| self.row_mode(owner, index, key) == Some(LockMode::Exclusive)).count();
         let worth =
             [(LockMode::Exclusive, exclusive > 0), (LockMode::Shared, rows.len() - exclusive >= ESCALATION_MIN)];
@@ -371,5 +381,23 @@ mod tests {
         manager.release_reads(&reader, |_, _| true);
         assert!(!manager.blocked(&other, T, b"any"));
         assert!(manager.locks().is_empty());
+    }
+
+    /// Of a transaction with a few locks in each of thousands of partitions all were gone through
+    /// for each further one, once memory was short.
+    #[test]
+    fn locks_in_other_indexes_are_seldom_gone_through() {
+        let (manager, owner) = (LockManager::new(8 << 10, Metrics::new()), Owner::new(1));
+        let lock = |index, row: u32| {
+            manager.lock_row(&owner, IndexId(index), &row.to_be_bytes(), Shared, LONG, None).unwrap();
+        };
+        (2..2 + 2 * MANY_LOCKS as u32).for_each(|index| lock(index, 0));
+        assert!(manager.memory() > 8 << 10 && owner.row_locks() == 2 * MANY_LOCKS);
+        assert!(2 * owner.held.lock().escalation_refused_at > owner.row_locks());
+        // Those that come to be worth it are still found.
+        (0..2 * MANY_LOCKS as u32).for_each(|row| lock(1, row));
+        assert!(manager.holds_row(&owner, T, b"any"));
+        manager.release_all(&owner);
+        assert_eq!(manager.memory(), 0);
     }
 }
