@@ -7,7 +7,6 @@ use holdfast_metrics::{Gauge, local};
 use holdfast_pool::AccessKind;
 
 use crate::entry::row::VersionHeader;
-use crate::recovery::losers::Loser;
 use crate::savepoint::add_delta;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
@@ -52,13 +51,12 @@ impl TxnSystem {
     }
 
     /// Whether a prepared transaction whose session has gone, adopted or not, has changed an entry
-    /// of one of `indexes`. Costs a read of the undo logs.
+    /// of one of `indexes`. Costs a read of the undo logs that were not read before.
     ///
     /// # Errors
     /// Those of reading undo logs, other than damage.
     pub fn prepared_has_changed(&self, indexes: &[IndexId]) -> Result<bool> {
-        let reads = |loser: &Loser| self.has_changed(&loser.log, |index| indexes.contains(&index));
-        self.prepared.has_changed(indexes, reads)
+        self.prepared.has_changed(indexes, |loser| self.changed_by(&loser.log, &mut Vec::new()))
     }
 
     /// The indexes that the records of `log` are about. `deltas` gets by how much the number of

@@ -4,8 +4,10 @@
 //! its session has gone, or is *adopted* by a user that ends it. Its end expects the rows where it
 //! left them, so a table that it has changed must stay as it is until then. While its session holds
 //! it, that session is among the table's writers. Afterwards no lock says so, but the undo log has
-//! every change: it is read when a change of a definition asks about a transaction that waits, and
-//! when one is adopted, since the adopter owns the log from then on. An xid is in use as long as
+//! every change: it is read when a change of a definition asks about a transaction that waits, for
+//! the first time, and when one is adopted, since the adopter owns the log from then on. The log
+//! may be long, and each commit with an xid asks the list: so the list is free while a log is read,
+//! and the transaction can be adopted when that is done. An xid is in use as long as
 //! the first page of the log carries it, and until an attempt to undo the changes has ended: from
 //! then on the transaction is a loser like others ([`crate::recovery::losers`]).
 //!
@@ -15,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use holdfast_base::blocking::Mutex;
+use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::{Error, IndexId, Result, TxnId};
 
 use crate::recovery::losers::Loser;
@@ -34,13 +36,41 @@ pub struct PreparedTxn {
 enum Prepared {
     Held,
     Waiting(Loser),
+    /// It waits, and a thread that reads its log has it.
+    Read,
     /// The indexes that it has changed.
     Adopted(Vec<IndexId>),
 }
 
+impl Prepared {
+    /// The one that waits, for a thread that reads its log.
+    fn take(&mut self) -> Option<Loser> {
+        if !matches!(self, Prepared::Waiting(_)) {
+            return None;
+        }
+        match std::mem::replace(self, Prepared::Read) {
+            Prepared::Waiting(loser) => Some(loser),
+            _ => None,
+        }
+    }
+
+    /// The indexes that it has changed, if that is known.
+    fn changed(&self) -> Option<&[IndexId]> {
+        match self {
+            Prepared::Held | Prepared::Read => None,
+            Prepared::Waiting(loser) => loser.changed.as_deref(),
+            Prepared::Adopted(changed) => Some(changed),
+        }
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct PreparedTxns(Mutex<BTreeMap<Name, Prepared>>);
+pub(crate) struct PreparedTxns {
+    list: Mutex<BTreeMap<Name, Prepared>>,
+    /// A log was read.
+    was_read: Condvar,
+}
 
 /// The xid, and the transaction that has it.
 type Name = (Vec<u8>, TxnId);
@@ -54,10 +84,10 @@ impl PreparedTxns {
     /// Those that wait for a decision.
     pub fn waiting(&self) -> Vec<PreparedTxn> {
         let of = |((xid, txn), prepared): (&Name, &Prepared)| match prepared {
-            Prepared::Waiting(_) => Some(PreparedTxn { xid: xid.clone(), txn: *txn }),
+            Prepared::Waiting(_) | Prepared::Read => Some(PreparedTxn { xid: xid.clone(), txn: *txn }),
             Prepared::Held | Prepared::Adopted(_) => None,
         };
-        self.0.lock().iter().filter_map(of).collect()
+        self.list.lock().iter().filter_map(of).collect()
     }
 
     /// Takes out one with this xid that waits. `changed` returns the indexes that it has changed.
@@ -65,16 +95,30 @@ impl PreparedTxns {
     /// # Errors
     /// [`Error::InvalidArgument`] if there is none; those of `changed`.
     pub fn adopt(&self, xid: &[u8], changed: impl FnOnce(&Loser) -> Result<Vec<IndexId>>) -> Result<Loser> {
-        let mut prepared = self.0.lock();
-        let mut waiting = prepared.range_mut(named(xid)).map(|(_, found)| found);
-        let found = waiting.find(|found| matches!(found, Prepared::Waiting(_)));
-        let changed = match &found {
-            Some(Prepared::Waiting(loser)) => changed(loser)?,
-            _ => Vec::new(),
+        let mut list = self.list.lock();
+        let (name, loser) = loop {
+            let waiting = list.range_mut(named(xid)).find_map(|(name, one)| Some((name.clone(), one.take()?)));
+            match waiting {
+                Some(found) => break found,
+                None if list.range(named(xid)).any(|(_, one)| matches!(one, Prepared::Read)) => {
+                    self.was_read.wait(&mut list);
+                }
+                None => return Err(Error::invalid("there is no prepared transaction with this xid")),
+            }
         };
-        match found.map(|found| std::mem::replace(found, Prepared::Adopted(changed))) {
-            Some(Prepared::Waiting(loser)) => Ok(loser),
-            _ => Err(Error::invalid("there is no prepared transaction with this xid")),
+        drop(list);
+        let changed = changed(&loser);
+        let mut list = self.list.lock();
+        self.was_read.notify_all();
+        match changed {
+            Ok(changed) => {
+                list.insert(name, Prepared::Adopted(changed));
+                Ok(loser)
+            }
+            Err(error) => {
+                list.insert(name, Prepared::Waiting(loser));
+                Err(error)
+            }
         }
     }
 
@@ -83,7 +127,7 @@ impl PreparedTxns {
     /// # Errors
     /// [`Error::InvalidArgument`] if a prepared transaction has it.
     pub fn reserve(&self, xid: &[u8], txn: TxnId) -> Result<()> {
-        let mut prepared = self.0.lock();
+        let mut prepared = self.list.lock();
         if prepared.range(named(xid)).next().is_some() {
             return Err(Error::invalid("there is a prepared transaction with this xid"));
         }
@@ -93,36 +137,126 @@ impl PreparedTxns {
 
     /// Transaction `txn` is not prepared any more under `xid`, or was not after all.
     pub fn release(&self, xid: Vec<u8>, txn: TxnId) {
-        self.0.lock().remove(&(xid, txn));
+        self.list.lock().remove(&(xid, txn));
     }
 
     /// Lists a prepared transaction that no session holds (any more).
     pub fn list(&self, xid: Vec<u8>, loser: Loser) {
-        self.0.lock().insert((xid, loser.log.txn()), Prepared::Waiting(loser));
+        self.list.lock().insert((xid, loser.log.txn()), Prepared::Waiting(loser));
     }
 
-    /// Whether one whose session has gone has changed one of `indexes`; `reads` returns that for
-    /// one that waits.
+    /// Whether one whose session has gone has changed one of `indexes`; `reads` returns which ones
+    /// one has changed that waits.
     ///
     /// # Errors
     /// Those of `reads`.
-    pub fn has_changed(&self, indexes: &[IndexId], reads: impl Fn(&Loser) -> Result<bool>) -> Result<bool> {
-        // None can be adopted while its log is read.
-        for prepared in self.0.lock().values() {
-            let has = match prepared {
-                Prepared::Held => false,
-                Prepared::Waiting(loser) => reads(loser)?,
-                Prepared::Adopted(changed) => changed.iter().any(|index| indexes.contains(index)),
+    pub fn has_changed(&self, indexes: &[IndexId], reads: impl Fn(&Loser) -> Result<Vec<IndexId>>) -> Result<bool> {
+        let mut list = self.list.lock();
+        loop {
+            let is_unknown = |one: &Prepared| matches!(one, Prepared::Waiting(loser) if loser.changed.is_none());
+            let mut unknown = list.iter_mut().filter(|(_, one)| is_unknown(one));
+            let Some((name, mut loser)) = unknown.find_map(|(name, one)| Some((name.clone(), one.take()?))) else {
+                if list.values().any(|one| matches!(one, Prepared::Read)) {
+                    self.was_read.wait(&mut list);
+                    continue;
+                }
+                let mut changed = list.values().filter_map(Prepared::changed).flatten();
+                return Ok(changed.any(|index| indexes.contains(index)));
             };
-            if has {
-                return Ok(true);
-            }
+            drop(list);
+            let changed = reads(&loser);
+            list = self.list.lock();
+            self.was_read.notify_all();
+            let read = changed.map(|changed| loser.changed = Some(changed));
+            list.insert(name, Prepared::Waiting(loser));
+            read?;
         }
-        Ok(false)
     }
 
     /// Whether there is one whose session has gone.
     pub fn any_left(&self) -> bool {
-        self.0.lock().values().any(|prepared| !matches!(prepared, Prepared::Held))
+        self.list.lock().values().any(|prepared| !matches!(prepared, Prepared::Held))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use holdfast_lock::Owner;
+
+    use super::*;
+    use crate::recovery::losers::Left;
+    use crate::undo::UndoLog;
+
+    const CHANGED: [IndexId; 1] = [IndexId(5)];
+
+    /// One prepared transaction that waits.
+    fn one_waits() -> PreparedTxns {
+        let (prepared, log) = (PreparedTxns::default(), UndoLog::in_memory(1));
+        let loser = Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None };
+        prepared.list(b"left".to_vec(), loser);
+        prepared
+    }
+
+    /// Whether a transaction is prepared and committed by another thread.
+    fn others_commit(prepared: &PreparedTxns) -> bool {
+        let (done, is_done) = mpsc::channel();
+        std::thread::scope(|s| {
+            s.spawn(move || {
+                prepared.reserve(b"other", TxnId(7)).unwrap();
+                prepared.release(b"other".to_vec(), TxnId(7));
+                done.send(()).unwrap_or(());
+            });
+            is_done.recv_timeout(Duration::from_secs(20)).is_ok()
+        })
+    }
+
+    /// The list was locked while the log of a transaction was read that had been left prepared:
+    /// with a binary log each commit of the server waited, and each change of a definition read it
+    /// once more.
+    #[test]
+    fn commits_go_on_while_a_log_is_read_and_it_is_read_once() {
+        let (prepared, reads) = (one_waits(), Cell::new(0));
+        let read = |_: &Loser| {
+            reads.set(reads.get() + 1);
+            // Another thread may not wait for a lock of this one: it would not end.
+            let is_free = prepared.list.try_lock().is_some();
+            assert!(is_free && others_commit(&prepared), "the list is locked");
+            assert_eq!(prepared.waiting().len(), 1);
+            Ok(CHANGED.to_vec())
+        };
+        assert!(prepared.has_changed(&CHANGED, read).unwrap());
+        assert!(!prepared.has_changed(&[IndexId(6)], read).unwrap());
+        assert_eq!(reads.get(), 1);
+        prepared.adopt(b"left", read).unwrap();
+        assert!(prepared.has_changed(&CHANGED, read).unwrap() && prepared.waiting().is_empty());
+        assert_eq!(reads.get(), 2);
+    }
+
+    #[test]
+    fn one_whose_log_cannot_be_read_waits_as_before() {
+        let prepared = one_waits();
+        let fails = |_: &Loser| Err(Error::WouldBlock);
+        assert!(prepared.has_changed(&CHANGED, fails).is_err() && prepared.adopt(b"left", fails).is_err());
+        assert_eq!(prepared.waiting().len(), 1);
+        assert!(prepared.has_changed(&CHANGED, |_| Ok(CHANGED.to_vec())).unwrap());
+    }
+
+    #[test]
+    fn one_whose_log_is_being_read_is_waited_for() {
+        let prepared = one_waits();
+        std::thread::scope(|s| {
+            let adopted = Cell::new(None);
+            let read = |_: &Loser| {
+                adopted.set(Some(s.spawn(|| prepared.adopt(b"left", |_| Ok(CHANGED.to_vec())).is_ok())));
+                Ok(CHANGED.to_vec())
+            };
+            assert!(prepared.has_changed(&CHANGED, read).unwrap());
+            assert!(adopted.take().unwrap().join().unwrap());
+        });
+        assert!(prepared.waiting().is_empty());
     }
 }
