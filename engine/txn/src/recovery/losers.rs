@@ -18,7 +18,8 @@
 //!
 //! A rollback may take as long as the transaction did. A change of a definition waits for those
 //! that have changed the table: a thread that takes a loser in hand reads first which indexes its
-//! log is about.
+//! log is about. So does a change of a definition of those that wait. That may take minutes, too,
+//! and statistics and KILL ask the lists, which are free meanwhile; what was read stays known.
 
 use std::sync::Arc;
 
@@ -92,6 +93,8 @@ struct InHand {
     changed: Option<Vec<IndexId>>,
     /// What blocks the rollback under way may be gone: an index was dropped meanwhile.
     again: bool,
+    /// It goes on waiting once it is known what it has changed.
+    is_read: bool,
 }
 
 impl InHand {
@@ -109,8 +112,14 @@ struct Lists {
 
 impl Lists {
     fn take(&mut self, no: usize) -> Loser {
-        let loser = self.waiting.remove(no);
-        self.in_hand.push(InHand { txn: loser.log.txn(), changed: None, again: false });
+        self.take_to(no, false)
+    }
+
+    /// `is_read`: see [`InHand`].
+    fn take_to(&mut self, no: usize, is_read: bool) -> Loser {
+        // A crash may leave thousands; those that only are read may come back in another order.
+        let loser = if is_read { self.waiting.swap_remove(no) } else { self.waiting.remove(no) };
+        self.in_hand.push(InHand { txn: loser.log.txn(), changed: None, again: false, is_read });
         loser
     }
 
@@ -175,6 +184,34 @@ impl Losers {
             }
         }
         Ok(None)
+    }
+
+    /// Learns of those that wait which indexes they have changed, as `reads` says, where that is
+    /// not known. The background thread passes over one while its log is read.
+    ///
+    /// # Errors
+    /// Those of `reads`.
+    pub fn learn(&self, reads: impl Fn(&Loser) -> Result<Vec<IndexId>>) -> Result<()> {
+        let mut lists = self.lists.lock();
+        loop {
+            let unknown = lists.waiting.iter().position(|loser| loser.changed.is_none());
+            let Some(no) = unknown else {
+                if lists.in_hand.iter().any(|one| one.is_read) {
+                    self.put_down.wait(&mut lists);
+                    continue;
+                }
+                return Ok(());
+            };
+            let mut loser = lists.take_to(no, true);
+            drop(lists);
+            let changed = reads(&loser);
+            lists = self.lists.lock();
+            self.put_down.notify_all();
+            lists.put_down(loser.log.txn());
+            let read = changed.map(|changed| loser.changed = Some(changed));
+            lists.waiting.push(loser);
+            read?;
+        }
     }
 
     /// The loser `txn`, which is in hand, has changed these indexes.
@@ -254,9 +291,29 @@ impl Losers {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
     use std::time::Duration;
 
     use super::*;
+
+    /// The lists were locked while a change of a definition read the log of a loser, and each
+    /// change read it again: a KILL waited for that, and the statistics.
+    #[test]
+    fn others_go_on_while_a_log_is_read_and_it_is_read_once() {
+        let (losers, log, reads) = (Losers::default(), UndoLog::in_memory(1), Cell::new(0));
+        losers.add(Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None });
+        assert!(losers.learn(|_| Err(Error::WouldBlock)).is_err());
+        let read = |_: &Loser| {
+            reads.set(reads.get() + 1);
+            assert!(losers.lists.try_lock().is_some(), "the lists are locked");
+            assert!(losers.len() == 1 && losers.take(&[]).is_none());
+            Ok(vec![IndexId(5)])
+        };
+        losers.learn(read).unwrap();
+        losers.learn(read).unwrap();
+        assert_eq!(reads.get(), 1);
+        assert_eq!(losers.take(&[]).unwrap().changed, Some(vec![IndexId(5)]));
+    }
 
     /// It was in hand until the thread had come to the end of all others: a DROP of the table whose
     /// damage blocks it timed out for as long as another rollback took.

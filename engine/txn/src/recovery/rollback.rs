@@ -278,9 +278,15 @@ impl TxnSystem {
     /// # Errors
     /// As [`TxnSystem::roll_back_losers`].
     pub fn roll_back_losers_of(&self, indexes: &[IndexId]) -> Result<usize> {
+        // What cannot be read is met again below.
+        let _ = self.losers.learn(|loser| self.changed_by(&loser.log, &mut Vec::new()));
+        if self.losers.len() > 0 {
+            // The thread has passed over those whose logs were read.
+            self.purger.background.wake();
+        }
         let may_have_changed = |loser: &Loser| {
             let is_known = loser.log.check_whole(&self.undo).is_ok();
-            Ok(!is_known || self.has_changed(&loser.log, |index| indexes.contains(&index))?)
+            Ok(!is_known || self.loser_has_changed(loser, indexes)?)
         };
         self.roll_back_each(|tried| self.losers.take_one(tried, &may_have_changed))
     }
@@ -295,7 +301,7 @@ impl TxnSystem {
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             };
-            let (txn, before) = (loser.log.txn(), loser.left);
+            let (txn, before, records) = (loser.log.txn(), loser.left, loser.log.records());
             // A session that changes another table does not wait for this one. What an error stops
             // is tried again and again, and its log may be long: it is read once.
             if loser.changed.is_none() {
@@ -309,7 +315,10 @@ impl TxnSystem {
                 ended += 1;
                 continue;
             };
-            let (loser, error) = *unfinished;
+            let (mut loser, error) = *unfinished;
+            if loser.log.records() < records {
+                loser.changed = None; // It has ended in some of these.
+            }
             if blocks(&error) {
                 self.locks.give_up_locks(&loser.owner, Some(for_waiters(&error)));
             } else if loser.left != Left::All && before == Left::All {
@@ -359,7 +368,15 @@ impl TxnSystem {
     /// # Errors
     /// Those of [`Wait::at`]; those of reading undo logs, other than damage.
     pub fn what_stops_losers_of(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<Vec<Option<Error>>> {
-        self.losers.stopped_by(indexes, wait, |loser| self.has_changed(&loser.log, |index| indexes.contains(&index)))
+        self.losers.stopped_by(indexes, wait, |loser| self.loser_has_changed(loser, indexes))
+    }
+
+    /// Whether a loser has changed an entry of one of `indexes`.
+    fn loser_has_changed(&self, loser: &Loser, indexes: &[IndexId]) -> Result<bool> {
+        match &loser.changed {
+            Some(changed) => Ok(changed.iter().any(|index| indexes.contains(index))),
+            None => self.has_changed(&loser.log, |index| indexes.contains(&index)),
+        }
     }
 
     /// An index was dropped: what it stood in the way of may come to its end.
