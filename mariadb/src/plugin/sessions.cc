@@ -50,15 +50,28 @@ static void append(hf_buffer *buffer, const char *text)
   hf_buffer_append(buffer, slice(text, strlen(text)));
 }
 
-/* The session that runs the transaction with a number. The caller holds the mutex. */
+/* Where the transactions were found when all sessions were looked at last. A connection may have gone since. */
+static std::unordered_map<uint64_t, const Connection *> last_found;
+
+/* The session that runs the transaction with a number. A listing asks about one after the other, and with thousands of
+   sessions they are not all looked at for each. The caller holds the mutex. */
 static THD *session_of(uint64_t serial)
 {
-  for (const auto &session : sessions)
+  auto known= last_found.find(serial);
+  auto session= known == last_found.end() ? sessions.end() : sessions.find(known->second);
+  if (session != sessions.end() && session->first->number() == serial)
+    return session->second;
+  THD *found= nullptr;
+  last_found.clear();
+  for (const auto &one : sessions)
   {
-    if (session.first->number() == serial)
-      return session.second;
+    uint64_t number= one.first->number();
+    if (number)
+      last_found[number]= one.first;
+    if (number == serial)
+      found= one.second;
   }
-  return nullptr;
+  return found;
 }
 
 /* The order in which the workers of a parallel replica commit is fixed: if the one that has to come first is going to wait
