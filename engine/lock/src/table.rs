@@ -393,7 +393,8 @@ mod tests {
         };
         (2..2 + 2 * MANY_LOCKS as u32).for_each(|index| lock(index, 0));
         assert!(manager.memory() > 8 << 10 && owner.row_locks() == 2 * MANY_LOCKS);
-        assert!(2 * owner.held.lock().escalation_refused_at > owner.row_locks());
+        let refused_at = owner.held.lock().escalation_refused_at;
+        assert!(2 * refused_at > owner.row_locks());
         // Those that come to be worth it are still found.
         (0..2 * MANY_LOCKS as u32).for_each(|row| lock(1, row));
         assert!(manager.holds_row(&owner, T, b"any"));

@@ -151,7 +151,7 @@ impl Losers {
         lists.waiting.len() + lists.blocked.len() + lists.in_hand.len()
     }
 
-    /// Lets the blocked ones wait, and so those in hand that turn out to be blocked. Returns whether
+    /// Lets the blocked ones wait, and those in hand that turn out to be blocked. Returns whether
     /// there are blocked ones.
     pub fn unblock(&self) -> bool {
         let mut lists = self.lists.lock();
