@@ -87,9 +87,10 @@ impl Freeing {
         if std::mem::replace(&mut queue.is_running, true) {
             return;
         }
+        // First: a close that comes behind the queue has to find the thread.
+        let mut thread = self.thread.lock();
         drop(queue);
         let parts = Arc::clone(&self.parts);
-        let mut thread = self.thread.lock();
         match thread::spawn("holdfast-free", move || parts.run()) {
             Ok(started) => *thread = Some(started),
             Err(_) => self.parts.run(),
