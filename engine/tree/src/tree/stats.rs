@@ -149,15 +149,28 @@ impl LeafReader for CopyKeys<'_> {
     }
 }
 
+/// So many looks for a leaf are made in a sample of a tree however small.
+const LOOKS_MIN: usize = 1_000;
+/// More looks than so many for each leaf find the same leaves again. An estimate of the leaves may
+/// be too low, and nodes have more children here than there.
+const LOOKS_PER_LEAF: u64 = 8;
+
 impl Tree {
     /// Shows the keys of at most `leaves` leaves, spread evenly over the tree.
     ///
     /// # Errors
     /// Damage; those of reading pages.
     pub fn sample(&self, leaves: usize, acc: &Access<'_>, see: &mut dyn FnMut(&[Vec<u8>])) -> Result<()> {
+        let mut looks = leaves;
+        if looks > LOOKS_MIN {
+            // The caller may want all of them, and not know how many there are.
+            let all = self.estimate(Bound::Unbounded, Bound::Unbounded, acc)?.leaves;
+            let most = usize::try_from(all.saturating_mul(LOOKS_PER_LEAF)).unwrap_or(usize::MAX);
+            looks = looks.min(most.max(LOOKS_MIN));
+        }
         let (mut keys, mut last) = (Vec::new(), None);
-        for i in 0..leaves {
-            let mut way = AtFraction { at: (i as f64 + 0.5) / leaves as f64, left: 0.0 };
+        for i in 0..looks {
+            let mut way = AtFraction { at: (i as f64 + 0.5) / looks as f64, left: 0.0 };
             let leaf = self.read_leaf(&mut way, acc, &mut CopyKeys(&mut keys))?;
             if last.replace(leaf) != Some(leaf) {
                 see(&keys);
