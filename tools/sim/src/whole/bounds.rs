@@ -191,7 +191,10 @@ fn used_pages(db: &Database, file: &str) -> u64 {
 }
 
 /// Waits until `holds` does.
-fn until(db: &Database, what: &str, holds: impl Fn() -> bool) -> anyhow::Result<()> {
+///
+/// # Errors
+/// If that takes longer than purge may take.
+pub(super) fn until(db: &Database, what: &str, holds: impl Fn() -> bool) -> anyhow::Result<()> {
     for _ in 0..600 {
         if holds() {
             return Ok(());

@@ -10,6 +10,7 @@ use holdfast::{Database, Error, TableDefinition};
 use holdfast_base::thread;
 use holdfast_testkit::{Fault, FaultKind, FaultOp};
 
+use super::bounds;
 use super::disk::ends_life;
 use super::life::Life;
 use super::plan::Dice;
@@ -140,7 +141,7 @@ fn explain(life: &Life, outcome: holdfast::Result<()>) -> anyhow::Result<()> {
 /// Fills the table and leaves few rows, so that nodes have one child, or are empty.
 ///
 /// # Errors
-/// Those of the engine.
+/// Those of the engine; if what has gone is not purged.
 pub(super) fn thin_out(db: &Database, page_size: usize, dice: &mut Dice) -> anyhow::Result<()> {
     if !db.list_tables().iter().any(|table| table.name == NAME) {
         db.create_table(&definition())?;
@@ -160,13 +161,7 @@ pub(super) fn thin_out(db: &Database, page_size: usize, dice: &mut Dice) -> anyh
     all.chunks(50).try_for_each(|some| change(some, true))?;
     let most: Vec<u64> = (0..MANY_ROWS).filter(|n| n / 8 % of >= kept).collect();
     most.chunks(50).try_for_each(|some| change(some, false))?;
-    for _ in 0..100 {
-        if db.stats().transactions.history_length == 0 {
-            break;
-        }
-        thread::sleep(Duration::from_secs(1));
-    }
-    Ok(())
+    bounds::until(db, "purge comes to its end", || db.stats().transactions.history_length == 0)
 }
 
 /// Compacts the database, which no session uses, and checks what is left free.
