@@ -21,6 +21,9 @@ const SOCKET: &str = "socket";
 const TEMPORARY: &str = "tmp";
 /// The longest time that a server may take to start.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// The longest time that it may take to shut down: it writes all changed pages, to a slow disk,
+/// too.
+const SHUTDOWN: Duration = Duration::from_secs(600);
 
 impl Release {
     /// The server with new data, not running yet ([`ReleasedServer::restart`]).
@@ -132,14 +135,29 @@ impl ReleasedServer {
     /// Shuts the server down, if it runs.
     ///
     /// # Errors
-    /// If it does not end without an error.
+    /// If it does not end without an error, or not in time: then it is killed.
     pub fn shut_down(&mut self) -> anyhow::Result<()> {
-        if let Some(mut child) = self.child.take() {
-            let told = Command::new("kill").arg(child.id().to_string()).status()?.success();
-            let status = child.wait()?;
-            if !told || !status.success() {
-                bail!("{} did not shut down ({status}):\n{}", self.release.name(), log_in(&self.run));
+        self.shut_down_within(SHUTDOWN)
+    }
+
+    fn shut_down_within(&mut self, limit: Duration) -> anyhow::Result<()> {
+        let name = self.release.name();
+        let Some(child) = &mut self.child else { return Ok(()) };
+        let told = Command::new("kill").arg(child.id().to_string()).status()?.success();
+        let begun = Instant::now();
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break status;
             }
+            if begun.elapsed() > limit {
+                self.kill();
+                bail!("{name} did not shut down in {} s and was killed:\n{}", limit.as_secs(), log_in(&self.run));
+            }
+            sleep(Duration::from_millis(20));
+        };
+        self.child = None;
+        if !told || !status.success() {
+            bail!("{name} did not shut down ({status}):\n{}", log_in(&self.run));
         }
         Ok(())
     }
@@ -201,5 +219,28 @@ impl Drop for ReleasedServer {
         // Its data is not needed any more.
         self.kill();
         let _ = fs::remove_dir_all(&self.run);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lab waited for its end for good, and its progress stood still.
+    #[test]
+    fn a_server_that_does_not_shut_down_in_time_is_killed() {
+        let run = std::env::temp_dir().join(format!("holdfast-release-{}", std::process::id()));
+        fs::create_dir_all(&run).unwrap();
+        let deaf = "trap '' TERM; echo; while :; do sleep 1; done";
+        let mut child = Command::new("sh").args(["-c", deaf]).stdout(Stdio::piped()).spawn().unwrap();
+        // It hears nothing from here on.
+        let mut line = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut line).unwrap();
+        let cache = Cache::of_the_project();
+        let mut server = ReleasedServer { release: Release::Mysql80, cache, run, child: Some(child) };
+        let error = server.shut_down_within(Duration::from_millis(100)).unwrap_err().to_string();
+        assert!(error.contains("and was killed"), "{error}");
+        assert_eq!(server.pid(), None);
+        server.shut_down().unwrap();
     }
 }
