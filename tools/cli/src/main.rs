@@ -6,7 +6,7 @@
 //! - 1: the command failed.
 //! - 2: the arguments are wrong.
 //! - 3: the command succeeded and reports a problem: a claim of an experiment cannot be told here,
-//!   files are damaged (whichever command finds that), or a copy lacks a table.
+//!   or none was judged, files are damaged (whichever command finds that), or a copy lacks a table.
 //! - 4: a claim of an experiment fails.
 //!
 //! `slow-disk` ends with the code of the program that it runs.
@@ -46,8 +46,8 @@ Exit codes:
   0  success
   1  the command failed
   2  wrong arguments
-  3  a claim of an experiment cannot be told on this machine now (with --check), files are damaged,
-     or a copy lacks a table
+  3  a claim of an experiment cannot be told on this machine now, or none was judged (with --check),
+     files are damaged, or a copy lacks a table
   4  a claim of an experiment fails (with --check)
 slow-disk ends with the exit code of the program that it runs.";
 

@@ -68,7 +68,7 @@ impl FromArgMatches for LabArgs {
 }
 
 /// Runs an experiment and writes its document and report. Returns the worst answer to a claim with
-/// `--check`, else [`Answer::Holds`].
+/// `--check`, [`Answer::CannotTell`] if none was judged; without, [`Answer::Holds`].
 ///
 /// # Errors
 /// If the experiment cannot be run, or a file cannot be written.
@@ -105,8 +105,19 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
     if let Some(error) = done.failed {
         return Err(error);
     }
-    let worst = done.documents.iter().map(Document::answer).max();
-    Ok(worst.filter(|_| common.check).unwrap_or(Answer::Holds))
+    if !common.check {
+        return Ok(Answer::Holds);
+    }
+    let worst = worst(&done.documents);
+    if worst.is_none() {
+        say("--check: no claim was judged.");
+    }
+    Ok(worst.unwrap_or(Answer::CannotTell))
+}
+
+/// The worst answer to a claim; `None` if none was judged. One experiment of many may be left out.
+fn worst(documents: &[Document]) -> Option<Answer> {
+    documents.iter().filter(|document| !document.verdicts.is_empty()).map(Document::answer).max()
 }
 
 /// Fails if the file cannot be written. An experiment may take hours before it is.
@@ -262,6 +273,8 @@ fn output(done: &Done, common: &CommonArgs) -> Result<()> {
 mod tests {
     use std::os::unix::ffi::OsStrExt as _;
 
+    use crate::claims::{Bar, Claim, Evidence};
+    use crate::conditions::Conditions;
     use crate::rig::site::DiskKind;
 
     use super::*;
@@ -280,6 +293,17 @@ mod tests {
         let word = |bytes: &[u8]| OsString::from(std::ffi::OsStr::from_bytes(bytes));
         let said = command([word(b"lab"), word(b"--dir"), word(b"d\xff")].into_iter());
         assert_eq!(said, "holdfast lab --dir 'd\u{fffd}'");
+    }
+
+    /// `--check` ended with 0 where nothing was judged, as if all claims held.
+    #[test]
+    fn a_run_without_a_verdict_says_nothing_of_its_claims() {
+        let left_out = || without_result(&EXPERIMENTS[0], "Left out.");
+        assert_eq!(worst(&[left_out(), left_out()]), None);
+        let mut judged = left_out();
+        judged.claims.push(Claim::new("a", Evidence::Counted(1.0), Bar::AtLeast(1.0)));
+        judged.judge(Conditions::quiet_machine());
+        assert_eq!(worst(&[left_out(), judged]), Some(Answer::Holds));
     }
 
     #[test]

@@ -67,7 +67,8 @@ pub struct CommonArgs {
     /// The published sizes
     #[arg(long)]
     pub full: bool,
-    /// Exit with code 4 if a claim fails, else with 3 if one cannot be told on this machine now
+    /// Exit with code 4 if a claim fails, else with 3 if one cannot be told on this machine now, or
+    /// none was judged
     #[arg(long)]
     pub check: bool,
     /// Seed of data and load
