@@ -239,8 +239,8 @@ impl Shown<'_> {
     }
 
     fn saved(&mut self, table: &str, report: &SalvageReport) -> Result<()> {
-        let SalvageReport { rows, lost_pages, lost_values, refused_rows, lost_indexes, .. } = report;
-        self.is_whole &= lost_pages + lost_values + refused_rows == 0 && lost_indexes.is_empty();
+        let SalvageReport { rows, lost_pages, lost_values, refused_rows, unsettled, lost_indexes, .. } = report;
+        self.is_whole &= lost_pages + lost_values + refused_rows == 0 && !unsettled && lost_indexes.is_empty();
         if self.json.is_some() {
             self.add_salvaged(json!({
                 "table": table,
@@ -248,6 +248,7 @@ impl Shown<'_> {
                 "lost_pages": lost_pages,
                 "lost_values": lost_values,
                 "refused_rows": refused_rows,
+                "unsettled": unsettled,
                 "lost_indexes": lost_indexes,
             }));
             return Ok(());
@@ -258,6 +259,9 @@ impl Shown<'_> {
                 "{table}: {refused_rows} rows were refused: they repeat a key of a unique index, are too long for a page, or are not of the \
                  table's types"
             )?;
+        }
+        if *unsettled {
+            say!("{table}: its rows moved between pages all the time; some may be missing")?;
         }
         if !lost_indexes.is_empty() {
             let names = lost_indexes.join(", ");

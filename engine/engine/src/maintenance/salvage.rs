@@ -8,7 +8,7 @@
 //! that are copied the same. A change may be undone, by its session or in the background, between
 //! the copy of its page and the look for the version before it: then both are done again. So are
 //! all pages, three times at most, if some were allocated or freed meanwhile: rows may have moved
-//! to one that was passed.
+//! to one that was passed. The report says so if that was the case each time.
 //!
 //! **Entries.** The table in the target never has an index that lacks entries. If it is known how
 //! entries are made - the program has created the table, or opened it for writing, in the target or
@@ -54,6 +54,9 @@ pub struct SalvageReport {
     /// Rows that the target refused: they repeat a key of a unique index, are too long for its
     /// pages, or their bytes are none of the table's types.
     pub refused_rows: u64,
+    /// Pages were allocated or freed during each look at all of them: rows that have moved meanwhile
+    /// may be missing.
+    pub unsettled: bool,
     /// Indexes that the new table lacks: they are damaged, and it is not known how their entries
     /// are made from rows.
     pub lost_indexes: Vec<String>,
@@ -126,7 +129,8 @@ pub(crate) fn salvage_table(
         }
         rows.write(&mut report)?;
         // A split, a merge or a compaction may have moved rows to a page that was passed.
-        if watch.changed().is_empty() {
+        report.unsettled = !watch.changed().is_empty();
+        if !report.unsettled {
             break;
         }
     }
@@ -234,7 +238,8 @@ fn read_page(
     if !space.is_marked(no, &access).unwrap_or(true) {
         return Ok(());
     }
-    for look in 1..=LOOKS {
+    let mut look = 1;
+    let (page, versions) = loop {
         let page = match instance.pool().fix_shared(space.space(), no, &access) {
             Ok(page) => page.to_vec(),
             Err(error) if is_loss(&error) => {
@@ -245,16 +250,17 @@ fn read_page(
         };
         let leaf = LeafPage { space, clustered: table.record.clustered, bytes: &page };
         let (versions, all_told) = versions_in(&leaf, view, &indexes[0]);
-        if !all_told && look < LOOKS {
-            continue;
+        if all_told || look == LOOKS {
+            break (page, versions);
         }
-        let mut versions = versions.into_iter();
-        let mut seen = |_: &[u8], _: &[u8]| versions.next().flatten();
-        return leaf_rows(&leaf, &mut seen, &access, report, &mut |row, report| {
-            if row.deleted { Ok(()) } else { rows.push(row, report) }
-        });
-    }
-    Ok(())
+        look += 1;
+    };
+    let leaf = LeafPage { space, clustered: table.record.clustered, bytes: &page };
+    let mut versions = versions.into_iter();
+    let mut seen = |_: &[u8], _: &[u8]| versions.next().flatten();
+    leaf_rows(&leaf, &mut seen, &access, report, &mut |row, report| {
+        if row.deleted { Ok(()) } else { rows.push(row, report) }
+    })
 }
 
 /// A page that may be a leaf of the rows.
