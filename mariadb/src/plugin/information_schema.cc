@@ -25,6 +25,8 @@ struct Columns
 
 static Columns columns_of[LISTINGS];
 
+std::shared_mutex listings_under_way;
+
 static Show::Type type_of(const hf_column &column)
 {
   switch (column.kind) {
@@ -118,6 +120,7 @@ extern "C" bool store_row(void *context, const hf_cell *cells, size_t count)
 
 int fill_listing(uint number, THD *thd, TABLE *table)
 {
+  std::shared_lock<std::shared_mutex> guard(listings_under_way);
   // As for InnoDB's tables: a user that may not see the sessions of others sees nothing.
   if (!database || check_global_access(thd, PROCESS_ACL, true))
     return 0;

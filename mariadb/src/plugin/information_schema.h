@@ -13,11 +13,16 @@
 
 #include "server.h"
 
+#include <shared_mutex>
+
 namespace holdfast {
 
 extern struct st_mysql_information_schema information_schema;
 
 static const uint LISTINGS= 9;
+
+/* Held for reading while a table is filled: the server counts no use of the engine for that, and may uninstall it meanwhile. */
+extern std::shared_mutex listings_under_way;
 
 int begin_listing(uint number, ST_SCHEMA_TABLE *table, int (*fill)(THD *, TABLE_LIST *, COND *));
 int fill_listing(uint number, THD *thd, TABLE *table);

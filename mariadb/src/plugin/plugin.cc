@@ -80,6 +80,7 @@ static int init(void *p)
 static int deinit(void *)
 {
   say_what_stays_prepared();
+  std::lock_guard<std::shared_mutex> no_listing(listings_under_way);
   int error= logged_error(hf_close(database), "closing the database");
   database= nullptr;
   return error ? 1 : 0;
