@@ -28,7 +28,8 @@ fn another_table_is_opened_meanwhile() {
     let file = tables.into_iter().find(|table| table.name == "dropped").unwrap().file;
     let [goes, is_open, in_time] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
     let (begins, opened, told) = (Arc::clone(&goes), Arc::clone(&is_open), Arc::clone(&in_time));
-    disk.on_write(move |name| {
+    // Its pages may be written before, by the threads of the cache.
+    disk.on_remove(move |name| {
         if name == file {
             begins.store(true, Ordering::SeqCst);
             let end = Instant::now() + PATIENCE;

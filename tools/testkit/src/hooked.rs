@@ -1,4 +1,5 @@
-//! A disk in memory with something that happens at each read, write and question for a length.
+//! A disk in memory with something that happens at each read, write, removal and question for a
+//! length.
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use holdfast_io::{DirLock, DirLockMode, Disk, File, MemoryDisk, OpenOptions};
 type OnRead = dyn Fn(&str, &mut [u8]) + Send + Sync;
 type OnWrite = dyn Fn(&str) + Send + Sync;
 type OnLen = dyn Fn(&str) + Send + Sync;
+type OnRemove = dyn Fn(&str) + Send + Sync;
 
 /// Calls hooks beside a [`MemoryDisk`]. Clones are the same disk. A hook may use what lies on the
 /// disk: no lock is held while it runs.
@@ -18,6 +20,7 @@ pub struct HookedDisk {
     on_read: Arc<Mutex<Arc<OnRead>>>,
     on_write: Arc<Mutex<Arc<OnWrite>>>,
     on_len: Arc<Mutex<Arc<OnLen>>>,
+    on_remove: Arc<Mutex<Arc<OnRemove>>>,
 }
 
 struct HookedFile {
@@ -29,11 +32,13 @@ impl Default for HookedDisk {
     fn default() -> HookedDisk {
         let on_read: Arc<OnRead> = Arc::new(|_, _| ());
         let (on_write, on_len): (Arc<OnWrite>, Arc<OnLen>) = (Arc::new(|_| ()), Arc::new(|_| ()));
+        let on_remove: Arc<OnRemove> = Arc::new(|_| ());
         HookedDisk {
             inner: MemoryDisk::new(),
             on_read: Arc::new(Mutex::new(on_read)),
             on_write: Arc::new(Mutex::new(on_write)),
             on_len: Arc::new(Mutex::new(on_len)),
+            on_remove: Arc::new(Mutex::new(on_remove)),
         }
     }
 }
@@ -54,6 +59,11 @@ impl HookedDisk {
     pub fn on_len(&self, hook: impl Fn(&str) + Send + Sync + 'static) {
         *self.on_len.lock() = Arc::new(hook);
     }
+
+    /// From now on `hook` is called before each removal of a file, with its name.
+    pub fn on_remove(&self, hook: impl Fn(&str) + Send + Sync + 'static) {
+        *self.on_remove.lock() = Arc::new(hook);
+    }
 }
 
 impl Disk for HookedDisk {
@@ -62,6 +72,8 @@ impl Disk for HookedDisk {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
+        let hook = Arc::clone(&self.on_remove.lock());
+        hook(name);
         self.inner.remove(name)
     }
 
