@@ -9,7 +9,7 @@ use holdfast::{Builder, Database, Error, Finding, SalvageReport, VerifyOptions, 
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::database::{DirArgs, bar, ensure_new, open_read_only, to_change};
+use crate::database::{DirArgs, bar, ensure_new, open_read_only, recovering, show, to_change};
 use crate::output::{self, OutputArgs, note, say};
 
 /// `holdfast check`.
@@ -55,11 +55,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<Outcome> {
     options.entries = !args.pages_only;
     options.tables.clone_from(&args.table);
     let progress = bar("pages");
-    let report = db.verify(&options, &mut |p| {
-        progress.set_length(p.pages_total);
-        progress.set_position(p.pages_done);
-        progress.set_message(p.table.clone());
-    });
+    let report = db.verify(&options, &mut |at| show(&progress, at));
     progress.finish_and_clear();
     let mut shown = Shown::new(&args.dir, args.output);
     let mut gaps = Vec::new();
@@ -105,10 +101,13 @@ fn salvage(db: &Database, dir: &Path, target: &Path, shown: &mut Shown<'_>) -> R
     let raw = RawDatabase::new(db.clone());
     let rescued = create(target, Database::builder().page_size(raw.page_size()))?;
     for table in db.list_tables() {
-        let saved = match db.salvage_table(&table.name, &rescued) {
+        let progress = bar("pages");
+        let saved = db.salvage_table_with(&table.name, &rescued, &|at| show(&progress, at));
+        progress.finish_and_clear();
+        let saved = match saved {
             // The file cannot be used as a table's.
             Err(error) if is_loss(&error) => {
-                let saved = rescued.salvage_file(dir, &table.file);
+                let saved = salvage_file(&rescued, dir, &table.file);
                 saved.map_err(|second| if is_of_table(&second) { error } else { second })
             }
             saved => saved.map(|report| (report.saved_as.clone().unwrap_or_else(|| table.name.clone()), report)),
@@ -117,9 +116,23 @@ fn salvage(db: &Database, dir: &Path, target: &Path, shown: &mut Shown<'_>) -> R
     }
     // The record of a table may be damaged: then nothing but the file has its rows.
     for file in raw.files_of_no_table() {
-        shown.outcome(file, rescued.salvage_file(dir, file))?;
+        shown.outcome(file, salvage_file(&rescued, dir, file))?;
     }
     close(rescued, target)
+}
+
+/// Saves the table in one file of `dir`.
+fn salvage_file(rescued: &Database, dir: &Path, file: &str) -> holdfast::Result<(String, SalvageReport)> {
+    let saved = salvage_files(rescued, dir, Some(file))?;
+    // There is one, or an error.
+    Ok(saved.into_iter().next().unwrap_or_default())
+}
+
+fn salvage_files(rescued: &Database, dir: &Path, only: Option<&str>) -> holdfast::Result<Vec<(String, SalvageReport)>> {
+    let progress = bar("pages");
+    let saved = rescued.salvage_files_with(dir, only, &|at| show(&progress, at));
+    progress.finish_and_clear();
+    saved
 }
 
 /// True if the error of a salvage is one of its table, and the others can be saved.
@@ -148,7 +161,7 @@ fn unopened(args: &CheckArgs, error: &anyhow::Error) -> Result<Outcome> {
         let rescue = || format!("rescue {}", args.dir.display());
         let page_size = RawDatabase::page_size_of_files(&args.dir).with_context(rescue)?;
         let rescued = create(target, Database::builder().page_size(page_size))?;
-        let saved = rescued.salvage_files(&args.dir).with_context(rescue)?;
+        let saved = salvage_files(&rescued, &args.dir, None).with_context(rescue)?;
         saved.iter().try_for_each(|(name, report)| shown.saved(name, report))?;
         close(rescued, target)?;
     }
@@ -170,7 +183,15 @@ pub(crate) fn restore(args: &DirArgs) -> Result<Outcome> {
     if dir.metadata().with_context(|| format!("restore {}", dir.display()))?.is_file() {
         bail!("{} is no directory; give the directory of a backup", dir.display());
     }
-    let report = to_change(dir).restore(dir).with_context(|| format!("restore {}", dir.display()))?;
+    let (settings, log) = recovering(to_change(dir));
+    let progress = bar("pages");
+    let report = settings.restore_with(dir, &|at| {
+        log.finish_and_clear();
+        show(&progress, at);
+    });
+    log.finish_and_clear();
+    progress.finish_and_clear();
+    let report = report.with_context(|| format!("restore {}", dir.display()))?;
     let mut shown = Shown::new(dir, args.output);
     shown.report(&report)?;
     shown.end()?;

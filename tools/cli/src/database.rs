@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
-use holdfast::{BackupOptions, Builder, Database, TableInfo};
+use holdfast::{BackupOptions, Builder, Database, TableInfo, VerifyProgress};
 use holdfast_base::limits::{LOG_CAPACITY_DEFAULT, LOG_CAPACITY_MIN};
 use holdfast_wal::{CHECKPOINT_FILE, is_log_file};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -51,9 +51,30 @@ pub(crate) struct BackupArgs {
     output: OutputArgs,
 }
 
-/// Opens a database without changing it.
+/// Opens a database without changing it. What a crash left is recovered in memory.
 pub(crate) fn open_read_only(dir: &Path) -> Result<Database> {
-    Database::open_read_only(dir).with_context(|| format!("open {}", dir.display()))
+    let (settings, log) = recovering(Database::builder());
+    let opened = settings.open_read_only(dir);
+    log.finish_and_clear();
+    opened.with_context(|| format!("open {}", dir.display()))
+}
+
+/// The same settings, with a bar that shows how far the recovery has come.
+pub(crate) fn recovering(settings: Builder) -> (Builder, ProgressBar) {
+    let log = bar("bytes of log");
+    let shown = log.clone();
+    let settings = settings.on_recovery_progress(move |p| {
+        shown.set_length(p.log_bytes_total);
+        shown.set_position(p.log_bytes_done);
+    });
+    (settings, log)
+}
+
+/// Shows how far a work has come that goes through the pages of files.
+pub(crate) fn show(progress: &ProgressBar, at: &VerifyProgress) {
+    progress.set_length(at.pages_total);
+    progress.set_position(at.pages_done);
+    progress.set_message(at.table.clone());
 }
 
 /// Refuses a directory that takes no new database, or is in that of the database in `dir`, before
@@ -82,10 +103,11 @@ pub(crate) fn to_change(dir: &Path) -> Builder {
     Database::builder().log_capacity_bytes(bytes.clamp(LOG_CAPACITY_MIN, LOG_CAPACITY_DEFAULT))
 }
 
-/// A progress bar that counts `unit`. indicatif hides it where standard error is no terminal.
+/// A progress bar that counts `unit`, with an estimate of what is left. indicatif hides it where
+/// standard error is no terminal.
 pub(crate) fn bar(unit: &str) -> ProgressBar {
     let bar = ProgressBar::new(0);
-    let template = format!("{{bar:30}} {{pos}}/{{len}} {unit} {{msg}}");
+    let template = format!("{{bar:30}} {{pos}}/{{len}} {unit}, {{eta}} left {{msg}}");
     if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
     }
@@ -156,8 +178,14 @@ pub(crate) fn backup(args: &BackupArgs) -> Result<Outcome> {
 /// Makes the files of a database smaller.
 pub(crate) fn compact(args: &DirArgs) -> Result<Outcome> {
     let dir = &args.dir;
-    let db = to_change(dir).open(dir).with_context(|| format!("open {}", dir.display()))?;
-    let report = db.compact().with_context(|| format!("compact {}", dir.display()))?;
+    let (settings, log) = recovering(to_change(dir));
+    let opened = settings.open(dir);
+    log.finish_and_clear();
+    let db = opened.with_context(|| format!("open {}", dir.display()))?;
+    let progress = bar("pages");
+    let report = db.compact_with(&|at| show(&progress, at));
+    progress.finish_and_clear();
+    let report = report.with_context(|| format!("compact {}", dir.display()))?;
     db.close().with_context(|| format!("close {}", dir.display()))?;
     let holdfast::CompactReport { bytes_before, bytes_after, pages_moved, pages_reclaimed, left_out, .. } = &report;
     if args.output.json {

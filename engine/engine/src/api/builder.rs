@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::api::database::Database;
 use crate::instance::settings::Builder;
 use crate::maintenance::backup;
-use crate::maintenance::report::VerifyReport;
+use crate::maintenance::report::{VerifyProgress, VerifyReport};
 use crate::startup::creation;
 use crate::startup::opening;
 use crate::{Error, Result};
@@ -64,7 +64,16 @@ impl Builder {
     /// Those of [`Builder::open`]; the first damage found; [`Error::InvalidArgument`] if the system
     /// refuses the file of a table to this user, so that it was not checked.
     pub fn restore(&self, path: impl AsRef<Path>) -> Result<VerifyReport> {
-        backup::restore(self, path.as_ref())
+        self.restore_with(path, &|_| ())
+    }
+
+    /// As [`Builder::restore`]; `progress` is told how far the check has come, and
+    /// [`Builder::on_recovery_progress`] how far the recovery before it.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn restore_with(&self, path: impl AsRef<Path>, progress: &dyn Fn(&VerifyProgress)) -> Result<VerifyReport> {
+        backup::restore(self, path.as_ref(), progress)
     }
 
     /// Creates a database in memory, gone when it is closed: for tests.

@@ -283,7 +283,20 @@ impl Database {
     /// has other types, or indexes of which it is not known how their entries are made;
     /// [`crate::Error::InvalidArgument`] if `target` is this database; errors of `target`.
     pub fn salvage_table(&self, name: &str, target: &Database) -> Result<crate::SalvageReport> {
-        salvage::salvage_table(self.reference(), name, target.reference())
+        self.salvage_table_with(name, target, &|_| ())
+    }
+
+    /// As [`Database::salvage_table`]; `progress` is told how far it has come.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn salvage_table_with(
+        &self,
+        name: &str,
+        target: &Database,
+        progress: &dyn Fn(&VerifyProgress),
+    ) -> Result<crate::SalvageReport> {
+        salvage::salvage_table(self.reference(), name, target.reference(), progress)
     }
 
     /// Copies what can be read of the tables whose files are in the directory `dir` into tables of
@@ -303,7 +316,21 @@ impl Database {
     /// without a table's file; [`crate::Error::DamagedFile`] without a sound page;
     /// [`crate::Error::TableMismatch`] if a table here has other types; errors of this database.
     pub fn salvage_files(&self, dir: impl AsRef<Path>) -> Result<Vec<(String, crate::SalvageReport)>> {
-        self.salvage_files_on(salvage_files::directory(dir.as_ref())?)
+        self.salvage_files_with(dir, None, &|_| ())
+    }
+
+    /// As [`Database::salvage_files`], of the file `only` if it is given, as
+    /// [`Database::salvage_file`]; `progress` is told how far it has come with each file.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn salvage_files_with(
+        &self,
+        dir: impl AsRef<Path>,
+        only: Option<&str>,
+        progress: &dyn Fn(&VerifyProgress),
+    ) -> Result<Vec<(String, crate::SalvageReport)>> {
+        salvage_files::salvage_files(salvage_files::directory(dir.as_ref())?, only, self.reference(), progress)
     }
 
     /// As [`Database::salvage_files`], from `disk` instead of a directory of the file system: for
@@ -312,7 +339,7 @@ impl Database {
     /// # Errors
     /// As there.
     pub fn salvage_files_on(&self, disk: Arc<dyn Disk>) -> Result<Vec<(String, crate::SalvageReport)>> {
-        salvage_files::salvage_files(disk, None, self.reference())
+        salvage_files::salvage_files(disk, None, self.reference(), &|_| ())
     }
 
     /// As [`Database::salvage_files`], of the table in one file of `dir` ([`TableInfo::file`]): for
@@ -322,8 +349,7 @@ impl Database {
     /// # Errors
     /// As there; [`crate::Error::DamagedFile`] if the file is missing.
     pub fn salvage_file(&self, dir: impl AsRef<Path>, file: &str) -> Result<(String, crate::SalvageReport)> {
-        let dir = salvage_files::directory(dir.as_ref())?;
-        let saved = salvage_files::salvage_files(dir, Some(file), self.reference())?;
+        let saved = self.salvage_files_with(dir, Some(file), &|_| ())?;
         saved.into_iter().next().ok_or_else(|| crate::Error::damaged_file(file, "it is missing"))
     }
 
@@ -372,7 +398,15 @@ impl Database {
     /// # Errors
     /// [`crate::Error::ReadOnly`], [`crate::Error::DiskFull`], [`crate::Error::Io`].
     pub fn compact(&self) -> Result<CompactReport> {
-        compact::compact(&self.instance)
+        self.compact_with(&|_| ())
+    }
+
+    /// As [`Database::compact`]; `progress` is told how far it has come.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn compact_with(&self, progress: &dyn Fn(&VerifyProgress)) -> Result<CompactReport> {
+        compact::compact(&self.instance, progress)
     }
 
     /// Writes all changed pages and moves the checkpoint to the end of the log. Not needed in

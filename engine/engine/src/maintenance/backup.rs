@@ -41,7 +41,7 @@ use holdfast_wal::{LogCopy, LogTail};
 use crate::instance::Instance;
 use crate::instance::settings::Builder;
 use crate::maintenance::pieces::{is_loss, read_piece};
-use crate::maintenance::report::{Finding, VerifyOptions, VerifyReport};
+use crate::maintenance::report::{Finding, OnProgress, VerifyOptions, VerifyReport};
 use crate::maintenance::verify;
 use crate::schema::versions::Schema;
 use crate::startup::opening;
@@ -417,9 +417,9 @@ impl<'a> Backup<'a> {
     }
 }
 
-pub(crate) fn restore(settings: &Builder, dir: &Path) -> Result<VerifyReport> {
+pub(crate) fn restore(settings: &Builder, dir: &Path, progress: &OnProgress<'_>) -> Result<VerifyReport> {
     let instance = opening::open(settings, dir)?;
-    let report = verify::verify(&instance, &VerifyOptions::default(), &mut |_| {})?;
+    let report = verify::verify(&instance, &VerifyOptions::default(), &mut |at| progress(at))?;
     if let Some(finding) = report.findings.first() {
         let what = format!("{}: {} ({} findings in all)", finding.table, finding.what, report.findings.len());
         return Err(Error::damaged_file(dir.display(), what));

@@ -28,7 +28,7 @@ use holdfast_wal::SpaceClass;
 
 use crate::instance::Instance;
 use crate::maintenance::pieces::is_loss;
-use crate::maintenance::report::Finding;
+use crate::maintenance::report::{Finding, OnProgress, VerifyProgress};
 use crate::maintenance::verify::check_trees;
 use crate::schema::handle::TableHandle;
 use crate::{Error, Result};
@@ -49,7 +49,7 @@ pub struct CompactReport {
     pub left_out: Vec<Finding>,
 }
 
-pub(crate) fn compact(instance: &Instance) -> Result<CompactReport> {
+pub(crate) fn compact(instance: &Instance, progress: &OnProgress<'_>) -> Result<CompactReport> {
     instance.check_writable()?;
     // Another one would move nodes between the look at a tree and that at the allocation.
     let _compacting = instance.compacting.lock();
@@ -61,10 +61,25 @@ pub(crate) fn compact(instance: &Instance) -> Result<CompactReport> {
     let mut report = CompactReport::default();
     // Held to the end: the file of a table that nothing holds is closed when it is dropped.
     let mut shrunk: Vec<(Arc<TableHandle>, Lsn)> = Vec::new();
+    let pages = |table: &TableHandle| {
+        let bytes = table.store.space().and_then(|space| space.space().file().len()).unwrap_or(0);
+        bytes / instance.meta.page_size as u64
+    };
+    let pages_total = schema.tables().map(|table| pages(table)).sum();
+    let mut at = VerifyProgress { pages_total, ..VerifyProgress::default() };
+    let mut behind = 0;
     for listed in schema.tables() {
+        (at.table, at.pages_done) = (listed.name.clone(), behind);
+        behind += pages(listed);
+        progress(&at);
         let now = instance.schema();
         let Some(table) = now.get(&listed.name) else { continue };
-        match compact_table(instance, table, &mut report) {
+        // Each page that is moved is one less to look at, from the end of the file.
+        let mut moved = || {
+            at.pages_done = behind.min(at.pages_done + 1);
+            progress(&at);
+        };
+        match compact_table(instance, table, &mut report, &mut moved) {
             Ok(Some(lsn)) => shrunk.push((Arc::clone(table), lsn)),
             Ok(None) => {}
             Err(error) if !is_loss(&error) && !matches!(error, Error::Incompatible(_)) => return Err(error),
@@ -105,7 +120,12 @@ fn cut(instance: &Instance, shrunk: &[(Arc<TableHandle>, Lsn)], report: &mut Com
 
 /// Compacts one table. If its file can be cut: the log position that the checkpoint must have
 /// passed.
-fn compact_table(instance: &Instance, table: &TableHandle, report: &mut CompactReport) -> Result<Option<Lsn>> {
+fn compact_table(
+    instance: &Instance,
+    table: &TableHandle,
+    report: &mut CompactReport,
+    moved: &mut dyn FnMut(),
+) -> Result<Option<Lsn>> {
     let space = table.store.space()?;
     report.bytes_before += space.space().file().len()?;
     let access = instance.pool().access(AccessKind::Maintenance);
@@ -115,6 +135,7 @@ fn compact_table(instance: &Instance, table: &TableHandle, report: &mut CompactR
     report.pages_reclaimed += reclaim(instance, table, space, &access)?;
     while move_last(instance, table, space, &access)? {
         report.pages_moved += 1;
+        moved();
     }
     space.shrink(&access)?;
     // It may have been longer than its page count before: a crash came before it was cut.
@@ -221,7 +242,7 @@ mod tests {
             // As a crash leaves it, before it is cut.
             let file = table.store.space().unwrap().space().file();
             file.set_len(file.len().unwrap() + 100 * instance.meta.page_size as u64).unwrap();
-            let lsn = compact_table(&instance, &table, &mut CompactReport::default()).unwrap().unwrap();
+            let lsn = compact_table(&instance, &table, &mut CompactReport::default(), &mut || ()).unwrap().unwrap();
             shrunk.insert(0, (table, lsn));
         }
         db.drop_table("gone", Duration::ZERO).unwrap();

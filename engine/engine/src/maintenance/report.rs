@@ -41,17 +41,20 @@ impl VerifyOptions {
     }
 }
 
-/// How far a check has come.
+/// How far a check has come, or another work that goes through the pages of files.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct VerifyProgress {
-    /// The table being checked, or the engine's own part.
+    /// The table, or the engine's own part.
     pub table: String,
-    /// Pages read so far, in all.
+    /// Pages done so far, in all.
     pub pages_done: u64,
     /// Pages that there are, in all.
     pub pages_total: u64,
 }
+
+/// Told how far such a work has come.
+pub(crate) type OnProgress<'a> = dyn Fn(&VerifyProgress) + 'a;
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -31,6 +31,7 @@ use crate::ddl::tables;
 use crate::instance::Instance;
 use crate::instance::options::WriteOptions;
 use crate::maintenance::pieces::is_loss;
+use crate::maintenance::report::{OnProgress, VerifyProgress};
 use crate::maintenance::verify::check_trees;
 use crate::rows::definition::IndexSpec;
 use crate::rows::entries;
@@ -86,6 +87,8 @@ enum Entries {
 const BATCH: usize = 1 << 20;
 /// Rows or entries written by one transaction.
 const BATCH_ROWS: usize = 1_000;
+/// Pages between two times that it is told how far a salvage has come.
+pub(crate) const PROGRESS_EVERY: u32 = 64;
 /// Looks at what others are changing: at an index before it is taken for damaged, at a page before
 /// the newest versions of its rows are taken, at all pages while rows move between them.
 const LOOKS: usize = 3;
@@ -94,6 +97,7 @@ pub(crate) fn salvage_table(
     reference: &Local<Arc<Instance>>,
     name: &str,
     target: &Local<Arc<Instance>>,
+    progress: &OnProgress<'_>,
 ) -> Result<SalvageReport> {
     let (instance, into): (&Instance, &Instance) = (&***reference, &***target);
     if std::ptr::eq(instance, into) {
@@ -124,7 +128,12 @@ pub(crate) fn salvage_table(
         let watch = space.watch();
         report = SalvageReport { lost_indexes: report.lost_indexes, ..SalvageReport::default() };
         let pages = space.space().file().len()? / instance.meta.page_size as u64;
+        let mut at = VerifyProgress { table: name.into(), pages_done: 0, pages_total: pages };
         for no in 0..u32::try_from(pages).unwrap_or(u32::MAX) {
+            if no.is_multiple_of(PROGRESS_EVERY) {
+                at.pages_done = u64::from(no);
+                progress(&at);
+            }
             read_page(&source, &mut view, PageNo(no), &mut rows, &mut report)?;
         }
         rows.write(&mut report)?;

@@ -37,7 +37,8 @@ use crate::instance::meta::Meta;
 use crate::instance::overlay::OverlayDisk;
 use crate::instance::settings::Builder;
 use crate::maintenance::pieces::is_loss;
-use crate::maintenance::salvage::{LeafPage, Row, Rows, SalvageReport, fit, leaf_rows};
+use crate::maintenance::report::{OnProgress, VerifyProgress};
+use crate::maintenance::salvage::{LeafPage, PROGRESS_EVERY, Row, Rows, SalvageReport, fit, leaf_rows};
 use crate::rows::definition::IndexSpec;
 use crate::rows::types::Value;
 use crate::schema::catalog::{self, CATALOG, TableRecord};
@@ -60,6 +61,7 @@ pub(crate) fn salvage_files(
     below: Arc<dyn Disk>,
     only: Option<&str>,
     target: &Local<Arc<Instance>>,
+    progress: &OnProgress<'_>,
 ) -> Result<Vec<(String, SalvageReport)>> {
     let settings = Builder::default();
     // The pool opens it to write, and it may be what cannot be opened.
@@ -77,7 +79,7 @@ pub(crate) fn salvage_files(
     // Nothing is logged, but pages are read through a pool, which has a log.
     let wal = Wal::create(Arc::new(MemoryDisk::new()), [0; 16], config, Arc::clone(&environment.metrics))?;
     let store = environment.store(page_size, &wal)?;
-    let saved = Salvage { disk, store: &store, target, passes_over: only.is_none() }.tables(&files);
+    let saved = Salvage { disk, store: &store, target, passes_over: only.is_none(), progress }.tables(&files);
     store.pool().shutdown();
     wal.close()?;
     saved
@@ -190,11 +192,19 @@ struct Salvage<'a> {
     target: &'a Local<Arc<Instance>>,
     /// A file that cannot be opened is no reason not to save the others.
     passes_over: bool,
+    progress: &'a OnProgress<'a>,
 }
 
 impl Salvage<'_> {
     fn access(&self) -> Access<'_> {
         self.store.pool().access(AccessKind::Maintenance)
+    }
+
+    /// Tells now and then how far it has come with a file.
+    fn tell(&self, file: &str, pages_done: u64, pages_total: u64) {
+        if pages_done.is_multiple_of(u64::from(PROGRESS_EVERY)) {
+            (self.progress)(&VerifyProgress { table: file.into(), pages_done, pages_total });
+        }
     }
 
     fn tables(&self, files: &[(SpaceId, String)]) -> Result<Vec<(String, SalvageReport)>> {
@@ -229,7 +239,7 @@ impl Salvage<'_> {
         };
         let uuid = space.header(&self.access()).map(|header| header.uuid).ok();
         let mut tables: HashMap<Vec<u8>, Option<Known>> = HashMap::default();
-        let (leaves, _) = self.leaves(&space)?;
+        let (leaves, _) = self.leaves(&space, SYSTEM.1)?;
         for leaf in leaves.into_iter().filter(|leaf| leaf.index == CATALOG) {
             self.rows(&space, &leaf, &mut SalvageReport::default(), &mut |row, _| {
                 let table = catalog::table_of(&row.key, &row.value).filter(|_| !row.deleted);
@@ -264,11 +274,12 @@ impl Salvage<'_> {
     }
 
     /// The leaves of a file that count, by LSN, and how many pages cannot be read.
-    fn leaves(&self, space: &SpaceFile) -> Result<(Vec<Leaf>, u64)> {
+    fn leaves(&self, space: &SpaceFile, file: &str) -> Result<(Vec<Leaf>, u64)> {
         let access = self.access();
         let (mut leaves, mut lost) = (Vec::new(), 0);
         let pages = space.space().file().len()? / self.store.page_size() as u64;
         for no in (0..u32::try_from(pages).unwrap_or(u32::MAX)).map(PageNo) {
+            self.tell(file, u64::from(no.0), 2 * pages);
             let header = match self.store.pool().fix_shared(space.space(), no, &access) {
                 Ok(page) => page::PageHeader::decode(&page),
                 Err(error) if is_loss(&error) => {
@@ -288,7 +299,7 @@ impl Salvage<'_> {
 
     /// Saves one table.
     fn table(&self, space: &SpaceFile, file: &str, known: Option<&Known>) -> Result<(String, SalvageReport)> {
-        let (mut leaves, lost_pages) = self.leaves(space)?;
+        let (mut leaves, lost_pages) = self.leaves(space, file)?;
         let mut report = SalvageReport { lost_pages, ..SalvageReport::default() };
         let least = leaves.iter().map(|leaf| leaf.index).min();
         let Known { name, record } = known.cloned().unwrap_or_else(|| unknown(space.id(), file, least));
@@ -296,7 +307,10 @@ impl Salvage<'_> {
         let name = tables::name_to_save(&name, file).to_owned();
         let (copy, specs) = self.destination(&name, &record, &mut report)?;
         let mut rows = Rows::new(self.target, &copy, &specs);
-        for leaf in leaves {
+        // The leaves are read once more: half of the work.
+        let half = leaves.len() as u64;
+        for (leaf, no) in leaves.into_iter().zip(half..) {
+            self.tell(file, no, 2 * half);
             self.rows(space, &leaf, &mut report, &mut |row, report| rows.push(row, report))?;
         }
         rows.write(&mut report)?;
