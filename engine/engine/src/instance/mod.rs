@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use holdfast_base::HashMap;
 use holdfast_base::blocking::{Mutex, RwLock};
 use holdfast_io::{Clock, Disk, Lease, Process};
 use holdfast_metrics::{Gauge, Local, Metrics, Snapshot, Spread, local};
@@ -29,6 +30,7 @@ use crate::schema::catalog::{Catalog, NextIds, TableRecord};
 use crate::schema::freeing::Freeing;
 use crate::schema::handle::TableHandle;
 use crate::schema::info::TableInfo;
+use crate::schema::marks::Marks;
 use crate::schema::versions::Schema;
 use crate::sort::Memory;
 use crate::{Error, Result};
@@ -59,6 +61,8 @@ pub(crate) struct Instance {
     /// Files named like those of tables that the catalog does not know, and that are not known to
     /// be leftovers.
     pub strangers: Vec<String>,
+    /// The numbers that tables count up, by their spaces, of those that were opened for that.
+    pub marks: Mutex<HashMap<u32, Arc<Marks>>>,
     /// Held during a compaction.
     pub compacting: Mutex<()>,
     /// In which loads collect what they sort.
@@ -91,6 +95,7 @@ impl Instance {
         let ddl = Arc::new(Mutex::new(next));
         Instance {
             freeing: Freeing::new(&txns, &catalog, &ddl),
+            marks: Mutex::default(),
             policy: Mutex::new(environment.settings.policy),
             scan_hints: AtomicBool::new(environment.settings.scan_hints),
             status_since: Mutex::new(Previous::new(metrics.snapshot())),

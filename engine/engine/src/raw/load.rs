@@ -28,11 +28,11 @@ use holdfast_pool::AccessKind;
 use holdfast_txn::{NewValue, TableIndex, TxnOptions};
 
 use super::index_load::IndexLoad;
-use super::marks::Marks;
 use super::{MARKS, RawDatabase, RawTable};
 use crate::ddl::replace::{self, Anew};
 use crate::instance::Instance;
 use crate::schema::filling::Filling;
+use crate::schema::marks::Marks;
 use crate::schema::store;
 use crate::schema::table_file::{TableFile, Visit};
 use crate::sort::Share;
@@ -304,7 +304,7 @@ impl RawDatabase {
         let old: Vec<_> = tables.iter().map(|(table, _)| table.old_space()).collect();
         let (is_done, result) = replace::replace_by(instance, tables);
         if is_done {
-            let mut marks = self.marks.lock();
+            let mut marks = instance.marks.lock();
             old.iter().for_each(|space| drop(marks.remove(&space.0)));
         }
         result

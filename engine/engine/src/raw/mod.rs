@@ -17,7 +17,6 @@
 mod alter;
 mod index_load;
 mod load;
-mod marks;
 mod table;
 mod transaction;
 
@@ -26,8 +25,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_base::HashMap;
-use holdfast_base::blocking::Mutex;
 use holdfast_txn::TxnOptions;
 
 pub use alter::{IndexSource, RawAlter};
@@ -37,16 +34,16 @@ pub use holdfast_txn::{
     WaitObserver,
 };
 pub use load::{Duplicate, RawLoad};
-pub use marks::MARKS;
 pub use table::RawTable;
 pub use transaction::{RawLock, RawOptions, RawRead, RawTransaction};
 
 pub use crate::rows::entry_sum::EntrySum;
-use marks::Marks;
+pub use crate::schema::marks::MARKS;
 
 use crate::instance::Instance;
 use crate::maintenance::salvage_files;
 use crate::rows::definition::{IndexSpec, TableDefinition};
+use crate::schema::marks::Marks;
 use crate::{Database, Error, Result};
 
 /// The key type under which such indexes stand in the catalog.
@@ -55,14 +52,13 @@ const KEY_TYPE: &str = "raw";
 /// A database seen as tables of byte strings.
 pub struct RawDatabase {
     database: Database,
-    marks: Mutex<HashMap<u32, Arc<Marks>>>,
 }
 
 impl RawDatabase {
     /// The database's tables as byte strings.
     #[must_use]
     pub fn new(database: Database) -> RawDatabase {
-        RawDatabase { database, marks: Mutex::default() }
+        RawDatabase { database }
     }
 
     /// The database.
@@ -102,12 +98,12 @@ impl RawDatabase {
     pub fn open_table(&self, name: &str) -> Result<RawTable> {
         let instance = self.instance();
         let handle = instance.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
-        let mut known = self.marks.lock();
+        let mut known = instance.marks.lock();
         let id = handle.record.space.0;
         if let Some(marks) = known.get(&id) {
             return Ok(RawTable { handle, instance: Arc::clone(instance), marks: Arc::clone(marks) });
         }
-        let marks = Arc::new(Marks::load(instance, &handle.store)?);
+        let marks = Arc::new(Marks::load(&handle.store)?);
         let table = RawTable { handle, instance: Arc::clone(instance), marks };
         table.count_again()?;
         known.insert(id, Arc::clone(&table.marks));
@@ -143,7 +139,7 @@ impl RawDatabase {
     /// of a dropped table, whose file goes with them: not while the mutex keeps all tables from
     /// being opened.
     fn forget_marks(&self, space: Option<u32>) {
-        let forgotten = space.and_then(|space| self.marks.lock().remove(&space));
+        let forgotten = space.and_then(|space| self.instance().marks.lock().remove(&space));
         drop(forgotten);
     }
 
@@ -293,8 +289,8 @@ impl RawDatabase {
     pub fn close(self) -> Result<()> {
         let instance = &self.database.instance;
         // Of each table, whether or not those of another one can be saved.
-        let marks = self.marks.into_inner().into_values();
-        let saved = marks.map(|marks| marks.save_exactly(instance)).fold(Ok(()), Result::and);
+        let marks = std::mem::take(&mut *instance.marks.lock());
+        let saved = marks.into_values().map(|marks| marks.save_exactly()).fold(Ok(()), Result::and);
         // Also after an error: tables that are open would keep the directory.
         let closed = self.database.close();
         saved.and(closed)

@@ -8,9 +8,9 @@ use holdfast_pool::AccessKind;
 use holdfast_tree::{Lifetime, Walk};
 use holdfast_txn::{Direction, TableIndex};
 
-use super::marks::Marks;
 use crate::instance::Instance;
 use crate::schema::handle::TableHandle;
+use crate::schema::marks::Marks;
 use crate::{Error, Result};
 
 /// An open table. It stays valid while the table is renamed or dropped; when its indexes change, it
@@ -141,7 +141,7 @@ impl RawTable {
     /// # Panics
     /// If there is no such mark.
     pub fn take_mark(&self, which: usize, count: u64) -> Result<u64> {
-        let first = self.marks.take(&self.instance, which, count)?;
+        let first = self.marks.take(which, count)?;
         first.ok_or_else(|| Error::LimitReached(format!("the numbers of table `{}` are used up", self.name())))
     }
 
@@ -154,7 +154,7 @@ impl RawTable {
     /// # Panics
     /// If there is no such mark.
     pub fn raise_mark(&self, which: usize, next: u64, ahead: u64) -> Result<()> {
-        self.marks.raise(&self.instance, which, next, ahead)
+        self.marks.raise(which, next, ahead)
     }
 
     /// Sets the next number of a mark, also downwards. The caller is the only user of the table.
@@ -166,7 +166,7 @@ impl RawTable {
     /// # Panics
     /// If there is no such mark.
     pub fn set_mark(&self, which: usize, next: u64) -> Result<()> {
-        self.marks.set(&self.instance, which, next)?;
+        self.marks.set(which, next)?;
         match self.handle.store.file.lifetime {
             Lifetime::Lasting => self.instance.wal().flush_to(self.instance.wal().next_lsn()),
             Lifetime::Temporary => Ok(()),

@@ -5,6 +5,7 @@ pub(crate) mod filling;
 pub(crate) mod freeing;
 pub(crate) mod handle;
 pub(crate) mod info;
+pub(crate) mod marks;
 pub(crate) mod store;
 pub(crate) mod table_file;
 pub(crate) mod versions;
