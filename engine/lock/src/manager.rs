@@ -183,7 +183,7 @@ impl LockManager {
     /// not tried again for now. Until [`Owner::unblock`], a request that meets the id gets this
     /// error instead of a wait.
     pub fn give_up_locks(&self, owner: &Owner, blocked: Option<Error>) {
-        let held = owner.held.lock().give_up(blocked);
+        let held = owner.give_up(blocked);
         self.release(owner, held);
     }
 

@@ -131,6 +131,9 @@ pub struct Owner {
     unseen_replacements: AtomicU64,
     /// The entry whose newest version it may not replace because it does not see it.
     conflict: Mutex<Option<(IndexId, Vec<u8>)>>,
+    /// How often what it held was given up because its rollback had failed. Grows under the mutex of
+    /// `held`.
+    given_up: AtomicU64,
     begun: Instant,
     pub(crate) wait: Mutex<WaitState>,
     pub(crate) wake: Condvar,
@@ -155,6 +158,7 @@ impl Owner {
             replaced_unseen: Mutex::new(Vec::new()),
             unseen_replacements: AtomicU64::new(0),
             conflict: Mutex::new(None),
+            given_up: AtomicU64::new(0),
             begun,
             wait: Mutex::new(WaitState {
                 on: None,
@@ -306,6 +310,20 @@ impl Owner {
     pub fn holds_locks(&self) -> bool {
         let held = self.held.lock();
         !(held.rows.is_empty() && held.tables.is_empty() && held.ranges.is_empty() && held.covers.is_empty())
+    }
+
+    /// How often its locks were given up because its rollback had failed: from then on its id may
+    /// be gone from a row that carried it before ([`crate::LockManager::give_up_locks`]).
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.given_up.load(Ordering::SeqCst)
+    }
+
+    /// Gives what it held, as [`Held::give_up`] does, and counts that.
+    pub(crate) fn give_up(&self, blocked: Option<Error>) -> Held {
+        let mut held = self.held.lock();
+        self.given_up.fetch_add(1, Ordering::SeqCst);
+        held.give_up(blocked)
     }
 
     /// Why no request waits for its end: see [`crate::LockManager::give_up_locks`].

@@ -20,7 +20,8 @@ const LOCK_COST: usize = 160;
 pub struct Implicit<'a> {
     /// Whose id is in the row.
     pub owner: &'a Arc<Owner>,
-    /// Whether that transaction is still active; asked under the shard's mutex.
+    /// Whether that transaction is still active, and has not given up its locks since before the row
+    /// was read; asked under the shard's mutex.
     pub active: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -159,7 +160,7 @@ impl LockManager {
             if wait.limit().is_none() {
                 return Err(Error::WouldBlock); // A request that does not wait leaves no trace.
             }
-            self.enter_implicit(&mut rows, owner, implicit.owner, &row)?;
+            self.enter_implicit(&mut rows, owner, implicit, &row)?;
         }
         if !self.enter_covered(&mut rows, owner, &row, mode, wait) {
             return Err(Error::WouldBlock);
@@ -207,13 +208,27 @@ impl LockManager {
     ///
     /// # Errors
     /// Why the rollback of `holder` is blocked, if it is.
-    fn enter_implicit(&self, rows: &mut Rows, owner: &Arc<Owner>, holder: &Arc<Owner>, row: &Row<'_>) -> Result<()> {
+    fn enter_implicit(
+        &self,
+        rows: &mut Rows,
+        owner: &Arc<Owner>,
+        implicit: &Implicit<'_>,
+        row: &Row<'_>,
+    ) -> Result<()> {
+        let holder = implicit.owner;
         self.give_back(rows, owner, row);
         self.grant_row(rows, holder, row, Mode::Exclusive);
+        let blocked = holder.blocked();
+        // If its locks were given up before this one was entered, nothing would release it, and the
+        // row may be free: it is read again.
+        let stands = (implicit.active)();
+        if !stands {
+            self.give_back(rows, holder, row);
+        }
         // If `holder` has just ended, or is blocked, what `owner` gave back may be another one's
         // turn.
         rows.change(row, |lock| self.regrant_row(lock));
-        holder.blocked().map_or(Ok(()), Err)
+        blocked.filter(|_| stands).map_or(Ok(()), Err)
     }
 
     /// Enters the locks that others have by covers, where they keep `owner` from its lock. False if

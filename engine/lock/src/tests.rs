@@ -558,3 +558,27 @@ fn an_observer_hears_of_a_range_that_comes_over_a_waiting_inserter() {
     });
     assert_eq!(told.lock()[..2], [(2, vec![1]), (2, vec![1, 3])]);
 }
+
+/// The lock was entered behind the moment at which it would have been released: what the id stood
+/// for was undone by then, and a session waited for it up to its limit.
+#[test]
+fn a_lock_that_is_entered_for_what_was_just_given_up_is_not_waited_for() {
+    let m = manager();
+    let (writer, other) = (Owner::new(1), Owner::new(2));
+    for blocked in [None, Some(Error::HalfUndone)] {
+        let before = writer.given_up();
+        let active = || {
+            let is_first = writer.given_up() == before;
+            if is_first {
+                m.give_up_locks(&writer, blocked.clone());
+            }
+            is_first
+        };
+        let implicit = Implicit { owner: &writer, active: &active };
+        let wait = LockWait::For(Duration::from_secs(1));
+        assert!(!m.lock_row(&other, T, b"k", Exclusive, wait, Some(&implicit)).unwrap());
+        assert!(!writer.holds_locks());
+        m.unlock_row(&other, T, b"k");
+    }
+    assert_eq!(m.memory(), 0);
+}

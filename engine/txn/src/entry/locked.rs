@@ -6,10 +6,11 @@ use std::sync::Arc;
 use holdfast_base::{Error, Result, TxnId};
 use holdfast_lock::{Implicit, LockManager, LockMode, LockWait, Owner};
 use holdfast_metrics::Counter;
-use holdfast_pool::Access;
+use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Spot;
 
 use crate::entry::index::TableIndex;
+use crate::entry::row::VersionHeader;
 use crate::entry::visibility::split;
 use crate::system::TxnSystem;
 
@@ -200,13 +201,27 @@ pub(crate) fn wait_for_writer(
     LockRequest { owner, mode, wait }: LockRequest<'_>,
     writer: TxnId,
 ) -> Result<()> {
-    let active = || system.map.is_active(writer);
     let Some(holder) = system.owner_of(writer) else {
         // It has just ended, and the map knows that by now; or there never was such a transaction.
-        return if active() { system.check_writer(index, key, writer) } else { Ok(()) };
+        return if system.map.is_active(writer) { system.check_writer(index, key, writer) } else { Ok(()) };
     };
+    let given_up = holder.given_up();
+    if given_up > 0 && !carries_id(system, EntryRef::new(index, key), writer)? {
+        // A rollback that goes on has undone it since it was read, and told its waiters before this
+        // one is among them.
+        return Ok(());
+    }
+    let active = || system.map.is_active(writer) && holder.given_up() == given_up;
     let implicit = Implicit { owner: &holder, active: &active };
     system.locks.lock_row(owner, index.id(), key, mode, wait, Some(&implicit)).map(|_| ())
+}
+
+/// Whether the entry carries the id of `writer` now.
+fn carries_id(system: &TxnSystem, entry: EntryRef<'_>, writer: TxnId) -> Result<bool> {
+    let acc = system.store.pool().access(AccessKind::Point);
+    let mut payload = Vec::new();
+    let found = entry.index.read(entry.key, &acc, &mut payload)?;
+    Ok(found && VersionHeader::decode(&payload).is_some_and(|(header, _)| header.txn == writer))
 }
 
 /// The error for a transaction that does not see the newest version of an entry, though the first
