@@ -144,6 +144,13 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// The statement has ended: at READ COMMITTED what it saw is kept no longer, once no cursor
+    /// reads it.
+    fn hf_statement_end(transaction: *mut Transaction) {
+        take!(exclusive(transaction))?.raw.txn().statement_end();
+        Ok(Code::Ok)
+    }
+
     /// Takes the snapshot now.
     fn hf_snapshot(transaction: *mut Transaction) {
         take!(exclusive(transaction))?.raw.txn().take_snapshot();

@@ -1,5 +1,6 @@
 //! What INFORMATION_SCHEMA and the monitor show of the transactions.
 
+use std::fmt;
 use std::time::Duration;
 
 use holdfast_base::{CommitNo, TxnId};
@@ -7,6 +8,7 @@ use holdfast_base::{CommitNo, TxnId};
 use crate::mvcc::open_txns::OpenTxn;
 use crate::options::Isolation;
 use crate::system::TxnSystem;
+use crate::txn::Txn;
 use holdfast_lock::{Serial, Session, WantedLock};
 
 /// One open transaction.
@@ -120,5 +122,11 @@ impl TxnSystem {
     #[must_use]
     pub fn version_tree(&self) -> &holdfast_tree::Tree {
         self.purger.versions.tree()
+    }
+}
+
+impl fmt::Debug for Txn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Txn").field("serial", &self.serial()).field("id", &self.id()).finish_non_exhaustive()
     }
 }

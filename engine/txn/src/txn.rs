@@ -12,7 +12,6 @@
 //! part of the statement may be there and another part not: the transaction refuses all but a
 //! rollback, with [`Error::HalfUndone`].
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use holdfast_base::sync::Mutex;
@@ -201,6 +200,14 @@ impl Txn {
             self.end_statement_view();
         }
         Ok(self.savepoint())
+    }
+
+    /// The statement has ended. At READ COMMITTED its view has, too, once no cursor reads at it:
+    /// until the next statement, which may be hours away, it would keep old versions.
+    pub fn statement_end(&mut self) {
+        if self.options.isolation == Isolation::ReadCommitted {
+            self.end_statement_view();
+        }
     }
 
     fn end_statement_view(&mut self) {
@@ -587,11 +594,5 @@ impl Drop for Txn {
                 let _ = self.rollback();
             }
         }
-    }
-}
-
-impl fmt::Debug for Txn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Txn").field("serial", &self.serial()).field("id", &self.id).finish_non_exhaustive()
     }
 }

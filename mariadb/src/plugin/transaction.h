@@ -53,6 +53,13 @@ public:
   void table_locked() { locked_tables++; }
   void table_unlocked();
 
+  /* A table is done with what it has read for a statement, or for a part of one. */
+  void table_reset()
+  {
+    if (transaction && !in_statement)
+      hf_statement_end(transaction);
+  }
+
   /* The statement locks the AUTO_INCREMENT values of a table until it ends. */
   hf_code lock_numbers(const std::shared_ptr<Numbers> &numbers);
   bool has_numbers(const Numbers *numbers) const;

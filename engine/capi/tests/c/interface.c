@@ -60,6 +60,7 @@ static hf_transaction *begin(const hf_database *database)
 
 static void end(hf_transaction *transaction)
 {
+  OK(hf_statement_end(transaction));
   OK(hf_commit(transaction, HF_FLUSH_SYNC));
   OK(hf_transaction_free(transaction));
 }

@@ -202,7 +202,9 @@ impl Transaction {
         let mut statement = Statement { transaction: self, txn, start, returned: false };
         let result = run(statement.txn);
         statement.returned = true;
-        result.map_err(|error| self.undo_statement(statement.txn, start, error))
+        let result = result.map_err(|error| self.undo_statement(statement.txn, start, error));
+        statement.txn.statement_end();
+        result
     }
 
     fn undo_statement(&self, txn: &mut Txn, start: TxnSavepoint, error: Error) -> Error {

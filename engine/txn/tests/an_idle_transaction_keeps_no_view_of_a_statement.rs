@@ -1,0 +1,62 @@
+//! At READ COMMITTED each statement has a view of its own. It was kept until the next statement
+//! began: of a transaction that had changed a row, and then did nothing for hours, it kept all old
+//! versions since, beyond their limit.
+#![cfg(not(shuttle))]
+
+mod common;
+
+use std::ops::Bound;
+
+use common::*;
+use holdfast_txn::*;
+
+fn views(db: &Db) -> usize {
+    db.sys.stats().views
+}
+
+#[test]
+fn at_read_committed() {
+    let db = Db::new();
+    db.put(&[("a", "1"), ("b", "1")]);
+    let mut txn = db.at(Isolation::ReadCommitted);
+    txn.statement_begin().unwrap();
+    assert!(txn.update(&db.rows, b"a", b"2", None).unwrap());
+    assert_eq!(get(&mut txn, &db.rows, "b").as_deref(), Some("1"));
+    assert_eq!(views(&db), 1);
+    txn.statement_end();
+    assert_eq!(views(&db), 0);
+
+    // A cursor goes on at the view of its statement.
+    txn.statement_begin().unwrap();
+    let options = CursorOptions::default();
+    let mut cursor = txn.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
+    txn.statement_end();
+    assert_eq!(views(&db), 1);
+    db.commit(|other| assert!(other.update(&db.rows, b"b", b"3", None).unwrap()));
+    let mut seen = Vec::new();
+    while let Some((_, value)) = cursor.next().unwrap() {
+        seen.push(value.to_vec());
+    }
+    assert_eq!(seen, [b"2", b"1"]);
+    drop(cursor);
+    txn.statement_end();
+    assert_eq!(views(&db), 0);
+
+    txn.statement_begin().unwrap();
+    assert_eq!(get(&mut txn, &db.rows, "b").as_deref(), Some("3"));
+    txn.commit(FlushAtCommit::Lazy).unwrap();
+    db.verify_clean();
+}
+
+#[test]
+fn and_keeps_its_own_at_the_other_levels() {
+    let db = Db::new();
+    db.put(&[("a", "1")]);
+    let mut txn = db.at(Isolation::RepeatableRead);
+    txn.statement_begin().unwrap();
+    assert_eq!(get(&mut txn, &db.rows, "a").as_deref(), Some("1"));
+    txn.statement_end();
+    assert_eq!(views(&db), 1);
+    db.commit(|other| assert!(other.update(&db.rows, b"a", b"2", None).unwrap()));
+    assert_eq!(get(&mut txn, &db.rows, "a").as_deref(), Some("1"));
+}
