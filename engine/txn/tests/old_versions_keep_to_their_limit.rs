@@ -162,6 +162,48 @@ fn a_snapshot_for_which_nothing_is_kept_is_not_given_up_in_place_of_another() {
     db.verify_clean();
 }
 
+/// Every look at the whole version tree counted once more what was kept for a snapshot: one that
+/// needed less than a quarter of the limit was given up beside a transaction that does not give way.
+#[test]
+fn what_is_kept_for_a_snapshot_is_counted_once() {
+    const ROWS: u64 = 20_000;
+    // More than a view keeps a list of.
+    const FRESH: u64 = 5_000;
+    let db = filled(ROWS, false);
+    db.purge();
+    let idle = |row: u64| {
+        let mut txn = db.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::default() });
+        txn.take_snapshot();
+        assert!(txn.update(&db.rows, &key(row), b"mine", None).unwrap());
+        txn
+    };
+    let purge = || while db.sys.purge(1_000).unwrap() > 0 {};
+    let oldest = idle(ROWS - 1);
+    let next = AtomicU64::new(1);
+    (0..3_000).for_each(|_| change(&db, &next, ROWS));
+    purge();
+    // What it needs is no version that the oldest one needs, too.
+    let mut report = db.snapshot();
+    let again = AtomicU64::new(2);
+    (0..60).for_each(|_| change(&db, &again, ROWS));
+    db.commit(|txn| (0..FRESH).for_each(|n| txn.insert(&db.other, &key(n), &[1; 200]).unwrap()));
+    for turn in 2..6u8 {
+        let large = idle(ROWS - u64::from(turn));
+        db.commit(|txn| {
+            (0..FRESH).for_each(|n| assert!(txn.update(&db.other, &key(n), &[turn; 200], None).unwrap()));
+        });
+        purge();
+        assert!(db.sys.versions_stored() > FRESH);
+        drop(large);
+        purge();
+        assert!(db.sys.stats().old_version_bytes > LIMIT, "the oldest one needs more than the limit");
+        assert!(!is_given_up(&mut report, &db), "turn {turn}");
+    }
+    drop(oldest);
+    purge();
+    db.verify_clean();
+}
+
 /// Help began at eight logs of a group of threads, or 64 in all, whatever they held.
 #[test]
 fn one_large_value_is_reason_enough_to_help() {

@@ -7,4 +7,6 @@ pub mod commit_map;
 #[cfg(not(shuttle))]
 pub(crate) mod open_txns;
 #[cfg(not(shuttle))]
+pub mod sweep;
+#[cfg(not(shuttle))]
 pub mod view;

@@ -18,8 +18,9 @@
 //! that view has ended, purge visits the entries that were charged to it, and drops each or charges
 //! it to the next view. So a view that became long because its thread was preempted in the middle
 //! of a statement costs what was kept for it. Purge walks the whole tree only after a view to which
-//! more was charged than is worth a list. A thread that charges a view that has ended is told so:
-//! no entry is forgotten.
+//! more was charged than is worth a list. The walk charges every entry once more, and so it begins
+//! with counting anew how much is kept for each view. A thread that charges a view that has ended
+//! is told so: no entry is forgotten.
 //!
 //! The registry of open views is in shards, one of which a thread uses for the views that it opens,
 //! so that readers do not meet. A thread that asks about all views reads the last commit first and
@@ -44,35 +45,10 @@ use holdfast_metrics::{Spread, thread_group};
 
 use crate::mvcc::clock::CommitClock;
 use crate::mvcc::commit_map::{CommitMap, TxnStatus, WindowGuard};
+use crate::mvcc::sweep::Sweep;
 
 /// So many entries of the version tree are remembered for one view.
 const CHARGES_MAX: usize = 4096;
-
-/// What has to be looked at in the version tree.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Sweep {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// The entries under these keys.
-    Keys(Vec<Box<[u8]>>),
-    /// All of it.
-    All,
-}
-
-impl Sweep {
-    /// Adds what `other` asks for.
-    pub fn add(&mut self, other: Sweep) {
-        *self = match (std::mem::take(self), other) {
-            (Sweep::All, _) | (_, Sweep::All) => Sweep::All,
-            (Sweep::Nothing, one) | (one, Sweep::Nothing) => one,
-            (Sweep::Keys(mut keys), Sweep::Keys(more)) => {
-                keys.extend(more);
-                Sweep::Keys(keys)
-            }
-        };
-    }
-}
 
 /// What is kept for a view.
 #[derive(Debug, Default)]
@@ -91,7 +67,7 @@ pub struct View {
     active_at_birth: OnceLock<Box<[TxnId]>>,
     cancelled: AtomicBool,
     charges: Mutex<Charges>,
-    /// Bytes that were charged to it, whatever has become of them.
+    /// Bytes that were charged to it since they were counted anew, whatever has become of them.
     charged: AtomicU64,
     /// Its shard of the registry.
     shard: usize,
@@ -409,6 +385,12 @@ impl Views {
         short.len() as u64
     }
 
+    /// The whole version tree is about to be looked at: what each view needs there is charged to it
+    /// once more.
+    pub fn count_anew(&self) {
+        self.for_each(|view| view.charged.store(0, Ordering::Relaxed));
+    }
+
     /// Gives up the oldest view that gives way and for which something is kept, if more than so
     /// many bytes are kept for such views. Returns what was kept for it.
     pub fn cancel_oldest(&self, more_than: u64) -> Option<Sweep> {
@@ -533,6 +515,12 @@ mod tests {
         }
         assert!(c.views.cancel_oldest(0).is_none());
         for view in [&second, &first] {
+            assert_eq!(view.charge(b"key", 10), Sweep::Nothing);
+        }
+        assert!(c.views.cancel_oldest(20).is_none());
+        // As a walk through the whole tree does.
+        c.views.count_anew();
+        for view in [&writer, &second, &first] {
             assert_eq!(view.charge(b"key", 10), Sweep::Nothing);
         }
         assert!(c.views.cancel_oldest(20).is_none());

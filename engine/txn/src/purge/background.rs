@@ -13,7 +13,7 @@ use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::thread::{self, JoinHandle};
 use holdfast_base::{CommitNo, Error, Result};
 
-use crate::mvcc::view::Sweep;
+use crate::mvcc::sweep::Sweep;
 
 /// Commits between two looks at whether it is worth waking the thread, and how many must be waiting
 /// for it.

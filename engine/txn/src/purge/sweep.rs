@@ -103,7 +103,9 @@ impl Purger {
     /// Drops what no view needs any more from the version tree, as far as that was asked for,
     /// `budget` entries at most.
     fn sweep(&self, state: &mut SweepState, mut budget: usize) -> Result<Swept> {
-        state.add(self.background.take_sweep_request());
+        if state.add(self.background.take_sweep_request()) {
+            self.views.count_anew();
+        }
         match self.history.front(|front| (front.phase, front.log.txn())) {
             Some((Phase::RECOVERED, _)) => return Ok(Swept::Later),
             Some((Phase::New, _)) | None => state.set_half_purged(TxnId::NONE),

@@ -2,7 +2,7 @@
 
 use holdfast_base::{Error, TxnId};
 
-use crate::mvcc::view::Sweep;
+use crate::mvcc::sweep::Sweep;
 
 /// Entries on the list above which the whole tree is gone through instead.
 const KEYS_MAX: usize = 1 << 16;
@@ -40,15 +40,21 @@ pub(crate) struct SweepState {
 }
 
 impl SweepState {
-    pub fn add(&mut self, sweep: Sweep) {
+    /// Adds what is asked for. Returns whether the whole tree is looked at from here on.
+    pub fn add(&mut self, sweep: Sweep) -> bool {
         match sweep {
-            Sweep::Nothing => {}
-            Sweep::Keys(keys) if self.keys.len() + keys.len() <= KEYS_MAX => self.keys.extend(keys),
+            Sweep::Nothing => false,
+            Sweep::Keys(keys) if self.keys.len() + keys.len() <= KEYS_MAX => {
+                self.keys.extend(keys);
+                false
+            }
             Sweep::Keys(_) | Sweep::All => {
                 self.keys.clear();
+                self.owned.clear();
                 let round = self.round.get_or_insert_default();
                 round.again_to.clone_from(&round.behind);
                 round.up_to.clear();
+                true
             }
         }
     }
@@ -121,7 +127,7 @@ mod tests {
     fn a_look_at_the_tree_ends_behind_its_last_key() {
         let (mut state, tree) = (SweepState::default(), [1, 2, 3, 4, 5]);
         assert!(state.is_done() && look(&mut state, &tree, 2).is_empty());
-        state.add(Sweep::All);
+        assert!(state.add(Sweep::All));
         let looks: Vec<Vec<u8>> = (0..4).map(|_| look(&mut state, &tree, 2)).collect();
         assert_eq!(looks, [vec![1, 2], vec![3, 4], vec![5], vec![]]);
         assert!(state.is_done());
@@ -147,11 +153,11 @@ mod tests {
         for before in 0..8 {
             for between in 0..8 {
                 let mut state = SweepState::default();
-                state.add(Sweep::All);
+                assert!(state.add(Sweep::All));
                 (0..before).for_each(|_| drop(look(&mut state, &tree, 5)));
-                state.add(Sweep::All);
+                assert!(state.add(Sweep::All));
                 (0..between).for_each(|_| drop(look(&mut state, &tree, 5)));
-                state.add(Sweep::All);
+                assert!(state.add(Sweep::All));
                 let mut seen = Vec::new();
                 for _ in 0..20 {
                     seen.extend(look(&mut state, &tree, 5));
