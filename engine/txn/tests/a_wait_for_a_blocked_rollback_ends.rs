@@ -104,3 +104,35 @@ fn when_the_row_is_undone() {
     db.purge();
     db.verify_clean();
 }
+
+/// Only the first rollback that failed told those that waited for what it had undone.
+#[test]
+fn when_a_later_attempt_undoes_the_row() {
+    let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let db = Db::create(Arc::new(disk.clone()), Setup { frames: 48, ..Setup::default() }).unwrap();
+    fill(&db);
+    let mut txn = change_all(&db);
+    disk.schedule(Fault::nth(FaultOp::Read, 1).on("t16.hf").sticky());
+    assert!(txn.rollback().is_err());
+    disk.clear();
+    let mut other = db.begin();
+    let mut is_held = |n: &u64| {
+        let wait = Some(LockWait::NoWait);
+        let locked = other.get_locked(&db.rows, &key(*n), LockMode::Shared, wait, &mut Vec::new());
+        matches!(locked, Err(Error::WouldBlock))
+    };
+    let held = (0..ROWS).rev().find(|n| is_held(n)).unwrap();
+    assert!(held > ROWS / 6, "row {held}");
+    other.rollback().unwrap();
+    let session = Session::new(&db, TxnOptions::default());
+    let of_held = waiting(&session, &db.rows, key(held));
+    disk.schedule(Fault::nth(FaultOp::Read, 5).on("t16.hf"));
+    assert!(db.sys.roll_back_losers().is_err());
+    disk.clear();
+    assert!(of_held.result().unwrap());
+    session.commit().unwrap();
+    assert_eq!(db.sys.roll_back_losers().unwrap(), 1);
+    assert_eq!(get(&mut db.snapshot(), &db.rows, &format!("row{held:04}")).as_deref(), Some("new"));
+    db.purge();
+    db.verify_clean();
+}

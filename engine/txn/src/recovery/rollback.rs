@@ -43,6 +43,24 @@ use holdfast_lock::Owner;
 /// Records that are undone between two pauses.
 const PAUSE_EVERY: u64 = 64;
 
+/// A rollback under way.
+struct Course<'a> {
+    /// The transaction, if it is not over.
+    goes_on: Option<GoesOn<'a>>,
+    /// What is done between two parts of it.
+    pause: &'a mut dyn FnMut(),
+    /// Whether an entry has been changed.
+    has_changed: bool,
+}
+
+/// A loser that could not be rolled back.
+struct Unfinished {
+    loser: Loser,
+    error: Error,
+    /// Whether something was undone.
+    has_changed: bool,
+}
+
 impl TxnSystem {
     /// The first step of the rollback of a transaction that may be prepared: its log says that it
     /// is active again, before the first change is undone. So a crash leaves it prepared with all
@@ -60,48 +78,46 @@ impl TxnSystem {
     ///
     /// # Errors
     /// What stands in the way; if there is something that may pass, that.
-    pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, mut goes_on: Option<GoesOn<'_>>) -> Result<()> {
-        let undone = self.undo_records(log, keep, goes_on.as_mut(), || ());
-        undone.or_else(|error| self.undo_around(log, keep, goes_on, error, || ()))
+    pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, goes_on: Option<GoesOn<'_>>) -> Result<()> {
+        let mut course = Course { goes_on, pause: &mut || (), has_changed: false };
+        let undone = self.undo_records(log, keep, &mut course);
+        undone.or_else(|error| self.undo_around(log, keep, &mut course, error))
     }
 
     /// As [`TxnSystem::undo_to`], from the beginning, of a loser. What an earlier rollback has
-    /// undone is not looked at again if that is known to be all that can be undone.
-    fn undo_loser(&self, loser: &mut Loser) -> Result<()> {
+    /// undone is not looked at again if that is known to be all that can be undone. Returns also
+    /// whether an entry has been changed.
+    fn undo_loser(&self, loser: &mut Loser) -> (Result<()>, bool) {
         let Loser { log, left, .. } = loser;
         // A loser may be larger than all other transactions, and the thread that undoes it is the
         // one that purges.
-        let pause = || {
+        let mut pause = || {
             if let Err(error) = self.purge(PAUSE_EVERY as usize) {
                 self.purger.background.failed(error);
             }
         };
-        self.undo_records(log, 0, None, pause).or_else(|error| match left {
+        let mut course = Course { goes_on: None, pause: &mut pause, has_changed: false };
+        let undone = self.undo_records(log, 0, &mut course).or_else(|error| match left {
             Left::Passing if !blocks(&error) => Err(error),
             Left::Blocked => Err(error),
-            Left::All | Left::Passing => self.undo_around(log, 0, None, error, pause),
-        })
+            Left::All | Left::Passing => self.undo_around(log, 0, &mut course, error),
+        });
+        (undone, course.has_changed)
     }
 
-    fn undo_records(
-        &self,
-        log: &mut UndoLog,
-        keep: u64,
-        mut goes_on: Option<&mut GoesOn<'_>>,
-        mut pause: impl FnMut(),
-    ) -> Result<()> {
+    fn undo_records(&self, log: &mut UndoLog, keep: u64, course: &mut Course<'_>) -> Result<()> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
         log.check_whole(&self.undo)?;
         while log.records() > keep {
-            if goes_on.is_none() {
+            if course.goes_on.is_none() {
                 self.check_closed()?;
             }
-            if !self.undo_last(log, &acc, &mut bytes, goes_on.as_deref_mut())? {
+            if !self.undo_last(log, &acc, &mut bytes, course)? {
                 break;
             }
             if log.records().is_multiple_of(PAUSE_EVERY) {
-                pause();
+                (course.pause)();
             }
         }
         log.cut(&self.undo, &acc)
@@ -113,11 +129,11 @@ impl TxnSystem {
         log: &mut UndoLog,
         acc: &Access<'_>,
         bytes: &mut Vec<u8>,
-        goes_on: Option<&mut GoesOn<'_>>,
+        course: &mut Course<'_>,
     ) -> Result<bool> {
         let Some(roll) = log.last_record(&self.undo, acc, bytes)? else { return Ok(false) };
         let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-        self.undo_and_count(log, roll, &record, goes_on, acc)?;
+        self.undo_and_count(log, roll, &record, course, acc)?;
         let pages = log.pages();
         let emptied = log.pop();
         if emptied || record.new_chain.is_some() {
@@ -140,23 +156,16 @@ impl TxnSystem {
     ///
     /// # Errors
     /// `first`, which has stopped the rollback; one that may pass, if `first` does not.
-    fn undo_around(
-        &self,
-        log: &UndoLog,
-        keep: u64,
-        mut goes_on: Option<GoesOn<'_>>,
-        first: Error,
-        mut pause: impl FnMut(),
-    ) -> Result<()> {
+    fn undo_around(&self, log: &UndoLog, keep: u64, course: &mut Course<'_>, first: Error) -> Result<()> {
         let (acc, mut why) = (self.store.pool().access(AccessKind::Point), first);
         let mut bytes = Vec::new();
         for n in (keep..log.records()).rev() {
-            if goes_on.is_none() {
+            if course.goes_on.is_none() {
                 self.check_closed()?;
             }
             let undone = log.record(n, &self.undo, &acc, &mut bytes).and_then(|roll| {
                 let record = UndoRecord::decode(&bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
-                self.undo_and_count(log, roll, &record, goes_on.as_mut(), &acc)
+                self.undo_and_count(log, roll, &record, course, &acc)
             });
             if let Err(error) = undone {
                 // Nothing more is changed once the database has stopped.
@@ -166,7 +175,7 @@ impl TxnSystem {
                 }
             }
             if n.is_multiple_of(PAUSE_EVERY) {
-                pause();
+                (course.pause)();
             }
         }
         Err(why)
@@ -178,11 +187,13 @@ impl TxnSystem {
         log: &UndoLog,
         roll: RollPtr,
         record: &UndoRecord<'_>,
-        goes_on: Option<&mut GoesOn<'_>>,
+        course: &mut Course<'_>,
         acc: &Access<'_>,
     ) -> Result<()> {
-        let change = self.undo_change(log, roll, record, goes_on.as_ref().map(|txn| txn.owner), acc)?;
-        if let Some(txn) = goes_on
+        let keeper = course.goes_on.as_ref().map(|txn| txn.owner);
+        let Some(change) = self.undo_change(log, roll, record, keeper, acc)? else { return Ok(()) };
+        course.has_changed = true;
+        if let Some(txn) = &mut course.goes_on
             && change != 0
         {
             add_delta(txn.deltas, record.index, change);
@@ -191,7 +202,7 @@ impl TxnSystem {
     }
 
     /// Undoes the change of `record`; `keeper` keeps the row locked. Returns by how much the number
-    /// of live entries has changed.
+    /// of live entries has changed; `None` if there was nothing to undo.
     fn undo_change(
         &self,
         log: &UndoLog,
@@ -199,15 +210,15 @@ impl TxnSystem {
         record: &UndoRecord<'_>,
         keeper: Option<&Arc<Owner>>,
         acc: &Access<'_>,
-    ) -> Result<i64> {
+    ) -> Result<Option<i64>> {
         debug_assert!(!log.is_prepared(), "the changes of a prepared transaction are all there");
         let txn = log.txn();
         let Some(index) = self.index(record.index) else {
-            return self.indexes.check_dropped(record.index).map(|()| 0);
+            return self.indexes.check_dropped(record.index).map(|()| None);
         };
-        let Some(_pinned) = index.pin() else { return Ok(0) };
+        let Some(_pinned) = index.pin() else { return Ok(None) };
         if holdfast_base::planted!("rollback-skips-a-record") && roll.offset().is_multiple_of(7) {
-            return Ok(0);
+            return Ok(None);
         }
         let prior =
             record.prior.map(|p| crate::entry::visibility::split(&index, p).map(|(h, _)| (h, p))).transpose()?;
@@ -232,16 +243,19 @@ impl TxnSystem {
         if let Some(owner) = keeper {
             self.locks.save_memory(owner, record.index);
         }
-        Ok(if applied { i64::from(was_live) - i64::from(!record.deletes) } else { 0 })
+        Ok(applied.then(|| i64::from(was_live) - i64::from(!record.deletes)))
     }
 
     /// Rolls a transaction of an earlier run (or one whose rollback failed) back and ends it.
-    pub(crate) fn roll_back_loser(&self, mut loser: Loser) -> Result<(), Box<(Loser, Error)>> {
-        let undone = self.unprepare(&mut loser.log).and_then(|_| self.undo_loser(&mut loser));
+    fn roll_back_loser(&self, mut loser: Loser) -> Result<(), Box<Unfinished>> {
+        let (undone, has_changed) = match self.unprepare(&mut loser.log) {
+            Ok(_) => self.undo_loser(&mut loser),
+            Err(error) => (Err(error), false),
+        };
         self.release_unsaid_xid(&loser.log, &mut loser.xid);
-        if let Err(e) = undone {
-            loser.left = Left::after(&e, &loser.log);
-            return Err(Box::new((loser, e)));
+        if let Err(error) = undone {
+            loser.left = Left::after(&error, &loser.log);
+            return Err(Box::new(Unfinished { loser, error, has_changed }));
         }
         self.finish_rollback(&loser.owner, loser.log);
         Ok(())
@@ -315,13 +329,14 @@ impl TxnSystem {
                 ended += 1;
                 continue;
             };
-            let (mut loser, error) = *unfinished;
+            let Unfinished { mut loser, error, has_changed } = *unfinished;
             if loser.log.records() < records {
                 loser.changed = None; // It has ended in some of these.
             }
             if blocks(&error) {
                 self.locks.give_up_locks(&loser.owner, Some(for_waiters(&error)));
-            } else if loser.left != Left::All && before == Left::All {
+            } else if has_changed || loser.left != Left::All && before == Left::All {
+                // Not each time: a session that goes on to wait does so for its whole limit again.
                 self.locks.give_up_locks(&loser.owner, None);
             }
             if first.is_none() && (any || !blocks(&error)) {
