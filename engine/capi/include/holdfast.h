@@ -424,8 +424,8 @@ hf_code hf_begin(const hf_database *database, const hf_transaction_options *opti
    fails; it is valid until the next statement. */
 hf_code hf_statement(hf_transaction *transaction, uint64_t lock_wait_timeout_ms, uint64_t *out);
 
-/* The statement has ended: at READ COMMITTED what it saw is kept no longer, once no cursor
-   reads it. */
+/* The statement has ended: at READ COMMITTED what it saw is kept no longer, once no cursor reads
+   it. */
 hf_code hf_statement_end(hf_transaction *transaction);
 
 /* Takes the snapshot now. */

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use common::ROWS;
 use holdfast::{Database, Result, VerifyProgress};
 
-/// Checks what `work` says: of one table each time at least as much as before, within what there is.
+/// Checks what `work` says: of one table each time at least as much as before, within its size.
 fn grows<R>(work: impl FnOnce(&dyn Fn(&VerifyProgress)) -> Result<R>) {
     let said = RefCell::new(Vec::new());
     work(&|at: &VerifyProgress| said.borrow_mut().push(at.clone())).unwrap();

@@ -131,8 +131,8 @@ pub struct Owner {
     unseen_replacements: AtomicU64,
     /// The entry whose newest version it may not replace because it does not see it.
     conflict: Mutex<Option<(IndexId, Vec<u8>)>>,
-    /// How often what it held was given up because its rollback had failed. Grows under the mutex of
-    /// `held`.
+    /// How often what it held was given up because its rollback had failed. Grows under the mutex
+    /// of `held`.
     given_up: AtomicU64,
     begun: Instant,
     pub(crate) wait: Mutex<WaitState>,

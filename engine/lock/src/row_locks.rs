@@ -20,8 +20,8 @@ const LOCK_COST: usize = 160;
 pub struct Implicit<'a> {
     /// Whose id is in the row.
     pub owner: &'a Arc<Owner>,
-    /// Whether that transaction is still active, and has not given up its locks since before the row
-    /// was read; asked under the shard's mutex.
+    /// Whether that transaction is still active, and has not given up its locks since before the
+    /// row was read; asked under the shard's mutex.
     pub active: &'a (dyn Fn() -> bool + Sync),
 }
 

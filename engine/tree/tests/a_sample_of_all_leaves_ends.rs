@@ -1,5 +1,5 @@
-//! A sample makes a look for each leaf that is asked for. Of a caller that wants all leaves, however
-//! many there are, it looked for as many as the number says, and that was without an end.
+//! A sample makes a look for each leaf that is asked for. Of a caller that wants all leaves,
+//! however many there are, it looked for as many as the number says, and that was without an end.
 
 mod common;
 

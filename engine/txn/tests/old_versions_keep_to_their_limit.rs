@@ -163,7 +163,7 @@ fn a_snapshot_for_which_nothing_is_kept_is_not_given_up_in_place_of_another() {
 }
 
 /// Every look at the whole version tree counted once more what was kept for a snapshot: one that
-/// needed less than a quarter of the limit was given up beside a transaction that does not give way.
+/// needed less than a quarter of the limit was given up beside an idle writer.
 #[test]
 fn what_is_kept_for_a_snapshot_is_counted_once() {
     const ROWS: u64 = 20_000;

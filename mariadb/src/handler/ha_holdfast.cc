@@ -185,9 +185,7 @@ int ha_holdfast::reset()
     pass_shown();
     hf_cursor_release(scan.cursor);
   }
-  THD *thd= ha_thd();
-  if (Connection *user= thd ? Connection::existing(thd) : nullptr)
-    user->table_reset();
+  Connection::table_reset(ha_thd());
   place.is_at_entry= false;
   writing.has_changed= false;
   place.is_at_row= copying.is_loading= reading.heads_refused= reading.is_semi_consistent= place.given_unlocked= linking.is_known= false;

@@ -54,10 +54,11 @@ public:
   void table_unlocked();
 
   /* A table is done with what it has read for a statement, or for a part of one. */
-  void table_reset()
+  static void table_reset(THD *thd)
   {
-    if (transaction && !in_statement)
-      hf_statement_end(transaction);
+    Connection *user= thd ? existing(thd) : nullptr;
+    if (user && user->transaction && !user->in_statement)
+      hf_statement_end(user->transaction);
   }
 
   /* The statement locks the AUTO_INCREMENT values of a table until it ends. */

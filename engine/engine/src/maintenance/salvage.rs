@@ -55,8 +55,8 @@ pub struct SalvageReport {
     /// Rows that the target refused: they repeat a key of a unique index, are too long for its
     /// pages, or their bytes are none of the table's types.
     pub refused_rows: u64,
-    /// Pages were allocated or freed during each look at all of them: rows that have moved meanwhile
-    /// may be missing.
+    /// Pages were allocated or freed during each look at all of them: rows that have moved may be
+    /// missing.
     pub unsettled: bool,
     /// Indexes that the new table lacks: they are damaged, and it is not known how their entries
     /// are made from rows.
