@@ -49,6 +49,7 @@ fn a_damaged_list_is_none() {
 fn a_file_that_is_longer_than_its_list_is_read_as_far_as_the_list_goes() {
     let bed = Bed::new(64);
     bed.create_many(40);
+    bed.heat(40);
     assert!(bed.pool.save_warmup().unwrap() > 0);
     let listed = bed.pool.saved_warmup();
     assert!(!listed.is_empty());
