@@ -16,8 +16,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use holdfast_base::SpaceId;
-
 use crate::ddl::tables::{
     Plan, build, durability_for_all, find, forget, keep_file, keep_file_of, keep_writers_out,
     keep_writers_out_for_good, let_file_go, let_go, make, named, open_new,
@@ -143,30 +141,23 @@ impl Anew {
     pub(crate) fn has_its_place(&self) -> bool {
         self.closed.is_none()
     }
-
-    /// The space of the table that it is made from.
-    pub(crate) fn old_space(&self) -> SpaceId {
-        self.old.record.space
-    }
 }
 
 /// Puts complete tables in the places of those that they were made from, all at once; beside each
-/// of them, what a layer above keeps with it. An error beside `true` says that this is done, but
-/// could not be made durable.
-pub(crate) fn replace_by(instance: &Instance, tables: Vec<(&mut Anew, &[u8])>) -> (bool, Result<()>) {
+/// of them, what a layer above keeps with it.
+///
+/// # Errors
+/// Why this is not done, or could not be made durable: then the tables have their places.
+pub(crate) fn replace_by(instance: &Instance, tables: Vec<(&mut Anew, &[u8])>) -> Result<()> {
     let replacement = |(anew, options): &(&mut Anew, &[u8])| {
         let (old, new) = (Arc::clone(&anew.old), Arc::clone(&anew.new));
         Replacement { old, new, options: Some(options.to_vec()) }
     };
     let replacements: Vec<_> = tables.iter().map(replacement).collect();
-    match replace(instance, &replacements) {
-        Err(error) => (false, Err(error)),
-        Ok(replaced) => {
-            // Nothing finds those that wait at this gate any more.
-            tables.into_iter().for_each(|(anew, _)| anew.closed = None);
-            (true, replaced)
-        }
-    }
+    let replaced = replace(instance, &replacements)?;
+    // Nothing finds those that wait at this gate any more.
+    tables.into_iter().for_each(|(anew, _)| anew.closed = None);
+    replaced
 }
 
 impl Drop for Anew {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use holdfast_base::HashMap;
 use holdfast_base::blocking::{Mutex, RwLock};
+use holdfast_base::{HashMap, SpaceId};
 use holdfast_io::{Clock, Disk, Lease, Process};
 use holdfast_metrics::{Gauge, Local, Metrics, Snapshot, Spread, local};
 use holdfast_pool::Pool;
@@ -61,8 +61,9 @@ pub(crate) struct Instance {
     /// Files named like those of tables that the catalog does not know, and that are not known to
     /// be leftovers.
     pub strangers: Vec<String>,
-    /// The numbers that tables count up, by their spaces, of those that were opened for that.
-    pub marks: Mutex<HashMap<u32, Arc<Marks>>>,
+    /// The numbers that tables count up, by their spaces, of those that were opened for that. A
+    /// table that is dropped has none here, or its file would stay.
+    pub marks: Mutex<HashMap<SpaceId, Arc<Marks>>>,
     /// Held during a compaction.
     pub compacting: Mutex<()>,
     /// In which loads collect what they sort.

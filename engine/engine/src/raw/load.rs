@@ -301,13 +301,7 @@ impl RawDatabase {
             anew.take_over_marks(instance)?;
             tables.push((&mut anew.table, *options));
         }
-        let old: Vec<_> = tables.iter().map(|(table, _)| table.old_space()).collect();
-        let (is_done, result) = replace::replace_by(instance, tables);
-        if is_done {
-            let mut marks = instance.marks.lock();
-            old.iter().for_each(|space| drop(marks.remove(&space.0)));
-        }
-        result
+        replace::replace_by(instance, tables)
     }
 }
 

@@ -99,14 +99,17 @@ impl RawDatabase {
         let instance = self.instance();
         let handle = instance.schema().get(name).cloned().ok_or_else(|| Error::TableNotFound(name.into()))?;
         let mut known = instance.marks.lock();
-        let id = handle.record.space.0;
+        let id = handle.record.space;
         if let Some(marks) = known.get(&id) {
             return Ok(RawTable { handle, instance: Arc::clone(instance), marks: Arc::clone(marks) });
         }
         let marks = Arc::new(Marks::load(&handle.store)?);
         let table = RawTable { handle, instance: Arc::clone(instance), marks };
         table.count_again()?;
-        known.insert(id, Arc::clone(&table.marks));
+        // One that was dropped since it was looked up would stay here, and keep its file.
+        if !table.handle.store.file.is_dropped() {
+            known.insert(id, Arc::clone(&table.marks));
+        }
         Ok(table)
     }
 
@@ -116,10 +119,7 @@ impl RawDatabase {
     /// # Errors
     /// As [`Database::drop_table`].
     pub fn drop_table(&self, name: &str, wait: Duration) -> Result<()> {
-        let id = self.instance().schema().get(name).map(|table| table.record.space.0);
-        crate::ddl::tables::drop_table(self.instance(), name, wait)?;
-        self.forget_marks(id);
-        Ok(())
+        crate::ddl::tables::drop_table(self.instance(), name, wait)
     }
 
     /// Replaces a table by an empty one of the same name, indexes and options, in one change of the
@@ -129,18 +129,7 @@ impl RawDatabase {
     /// # Errors
     /// As [`Database::create_table`] and [`Database::drop_table`].
     pub fn truncate_table(&self, name: &str, wait: Duration) -> Result<()> {
-        let id = self.instance().schema().get(name).map(|table| table.record.space.0);
-        crate::ddl::replace::truncate_table(self.instance(), name, wait)?;
-        self.forget_marks(id);
-        Ok(())
-    }
-
-    /// The numbers of the table in this space are not needed any more. They may be the last holder
-    /// of a dropped table, whose file goes with them: not while the mutex keeps all tables from
-    /// being opened.
-    fn forget_marks(&self, space: Option<u32>) {
-        let forgotten = space.and_then(|space| self.instance().marks.lock().remove(&space));
-        drop(forgotten);
+        crate::ddl::replace::truncate_table(self.instance(), name, wait)
     }
 
     /// True if no prepared transaction without a session has changed a table: a copy that replaces
