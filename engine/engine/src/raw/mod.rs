@@ -278,8 +278,9 @@ impl RawDatabase {
     pub fn close(self) -> Result<()> {
         let instance = &self.database.instance;
         // Of each table, whether or not those of another one can be saved.
-        let marks = std::mem::take(&mut *instance.marks.lock());
-        let saved = marks.into_values().map(|marks| marks.save_exactly()).fold(Ok(()), Result::and);
+        // They stay known: a table that another layer opens now counts on with them.
+        let marks: Vec<_> = instance.marks.lock().values().cloned().collect();
+        let saved = marks.iter().map(|marks| marks.save_exactly()).fold(Ok(()), Result::and);
         // Also after an error: tables that are open would keep the directory.
         let closed = self.database.close();
         saved.and(closed)
