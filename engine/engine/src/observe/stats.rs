@@ -243,30 +243,49 @@ impl MemoryStats {
 /// The cache, and the tables with what they have in it. Reads no page.
 pub(crate) fn of_cache(instance: &Instance) -> (CacheStats, Vec<TableStats>) {
     instance.pool().publish_metrics();
-    let residency = residency(instance);
-    let tables = instance.schema().tables().map(|table| table_stats(instance, table, &residency)).collect();
+    let schema = instance.schema();
+    let mut tables = all_tables(instance, &schema);
+    ask_files(&mut tables, &schema);
     (cache(instance, &instance.metrics.snapshot()), tables)
 }
 
 /// Collects everything.
 pub(crate) fn collect(instance: &Instance) -> Stats {
-    let of_memory = of_memory(instance);
-    Stats { spaces: spaces(instance, &instance.schema()), ..of_memory }
+    let schema = instance.schema();
+    let mut stats = in_memory(instance, &schema);
+    ask_files(&mut stats.tables, &schema);
+    Stats { spaces: spaces(instance, &schema), ..stats }
 }
 
-/// Collects all but what is known of files, and reads no page.
+/// Collects all but what files are asked for: no page is read, and no file opened.
 pub(crate) fn of_memory(instance: &Instance) -> Stats {
+    in_memory(instance, &instance.schema())
+}
+
+fn in_memory(instance: &Instance, schema: &Schema) -> Stats {
     let metrics = instance.publish_metrics();
-    let residency = residency(instance);
-    let tables = instance.schema().tables().map(|table| table_stats(instance, table, &residency)).collect();
     Stats {
         cache: cache(instance, &metrics),
-        tables,
+        tables: all_tables(instance, schema),
         log: log(instance),
         transactions: transactions(instance, &metrics),
         waits: waits(&metrics),
         spaces: Vec::new(),
         memory: memory(instance, &metrics),
+    }
+}
+
+/// What is known in memory of all tables.
+fn all_tables(instance: &Instance, schema: &Schema) -> Vec<TableStats> {
+    let residency = residency(instance);
+    schema.tables().map(|table| table_stats(instance, table, &residency)).collect()
+}
+
+/// Adds how long the files of `schema`'s tables are.
+fn ask_files(tables: &mut [TableStats], schema: &Schema) {
+    for (stats, table) in tables.iter_mut().zip(schema.tables()) {
+        let len = table.store.space().and_then(|space| space.space().file().len());
+        stats.file_bytes = len.unwrap_or(0);
     }
 }
 
@@ -325,6 +344,8 @@ fn policy_name(policy: ReplacementPolicy) -> &'static str {
     }
 }
 
+/// What is known of a table in memory. Its file is not asked: where there are many tables it may
+/// have been closed, and would take the place of another one.
 pub(crate) fn table_stats(instance: &Instance, table: &TableHandle, residency: &Residency) -> TableStats {
     let page_size = instance.meta.page_size as u64;
     let index = |(no, index): (usize, &Arc<TableIndex>)| {
@@ -346,9 +367,7 @@ pub(crate) fn table_stats(instance: &Instance, table: &TableHandle, residency: &
         }
     };
     let indexes = table.store.indexes().map(|all| all.iter().enumerate().map(index).collect()).unwrap_or_default();
-    let file = table.store.space().map(|s| Arc::clone(s.space().file()));
-    let file_bytes = file.and_then(|f| f.len()).unwrap_or(0);
-    TableStats { name: table.name.clone(), space_id: table.record.space.0, file_bytes, indexes }
+    TableStats { name: table.name.clone(), space_id: table.record.space.0, file_bytes: 0, indexes }
 }
 
 fn log(instance: &Instance) -> LogStats {
