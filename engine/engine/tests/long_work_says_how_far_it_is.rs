@@ -3,10 +3,10 @@
 
 mod common;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use common::ROWS;
-use holdfast::{Database, Result, VerifyProgress};
+use holdfast::{Database, Result, TableDefinition, VerifyProgress};
 
 /// Checks what `work` says: of one table each time at least as much as before, within its size.
 fn grows<R>(work: impl FnOnce(&dyn Fn(&VerifyProgress)) -> Result<R>) {
@@ -39,6 +39,24 @@ fn a_compaction() {
     common::fill(&db, 0, 6_000);
     db.transact(|txn| (0..3_000).try_for_each(|n| txn.open_table(&ROWS)?.delete(n).map(drop))).unwrap();
     grows(|progress| db.compact_with(progress));
+}
+
+/// The files were asked for their lengths again, and what was done was more than there was.
+#[test]
+fn a_compaction_of_tables_that_grow_meanwhile() {
+    let db = common::small().in_memory().unwrap();
+    common::fill(&db, 0, 6_000);
+    db.create_table(&TableDefinition::<u64, u64>::new("a table")).unwrap();
+    db.create_table(&TableDefinition::<u64, u64>::new("the last table")).unwrap();
+    let has_grown = Cell::new(false);
+    grows(|progress| {
+        db.compact_with(&|at| {
+            if at.table == "a table" && !has_grown.replace(true) {
+                common::fill(&db, 6_000, 20_000);
+            }
+            progress(at);
+        })
+    });
 }
 
 #[test]

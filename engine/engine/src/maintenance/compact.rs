@@ -65,12 +65,13 @@ pub(crate) fn compact(instance: &Instance, progress: &OnProgress<'_>) -> Result<
         let bytes = table.store.space().and_then(|space| space.space().file().len()).unwrap_or(0);
         bytes / instance.meta.page_size as u64
     };
-    let pages_total = schema.tables().map(|table| pages(table)).sum();
-    let mut at = VerifyProgress { pages_total, ..VerifyProgress::default() };
+    // Asked for once: others may make the files longer meanwhile.
+    let sizes: Vec<u64> = schema.tables().map(|table| pages(table)).collect();
+    let mut at = VerifyProgress { pages_total: sizes.iter().sum(), ..VerifyProgress::default() };
     let mut behind = 0;
-    for listed in schema.tables() {
+    for (listed, size) in schema.tables().zip(sizes) {
         (at.table, at.pages_done) = (listed.name.clone(), behind);
-        behind += pages(listed);
+        behind += size;
         progress(&at);
         let now = instance.schema();
         let Some(table) = now.get(&listed.name) else { continue };
