@@ -115,15 +115,18 @@ bool Index_key::has_only_beginning(const MY_BITMAP *columns) const
 }
 
 /* Cuts the key from `begin` on if it is too long; of one that is not whole yet only the beginning stays. Returns the end of
-   the bytes that have the order of values, or `UNCUT`. */
+   the bytes that have the order of values, or `UNCUT`: where the key itself is not cut, longer ones that begin like it have
+   their hash there. */
 size_t Index_key::cut(Bytes *out, size_t begin, bool whole) const
 {
   size_t length= out->size() - begin;
-  if (length < limit)
+  if (!is_cut_within(length))
     return UNCUT;
+  size_t ordered= begin + limit - HASH_LENGTH;
+  if (length < limit)
+    return ordered;
   uchar hash[SHA256_LENGTH];
   my_sha256(hash, (const char *) out->data() + begin, length);
-  size_t ordered= begin + limit - HASH_LENGTH;
   out->resize(ordered);
   if (whole)
     out->insert(out->end(), hash, hash + HASH_LENGTH);

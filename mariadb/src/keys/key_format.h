@@ -30,7 +30,8 @@
 
    A character can have many weights, and a page takes keys of a quarter of its size. A key that comes to the limit of its
    index or more is cut: it is its first bytes and a hash of all of it, so that it equals those keys that it has to
-   equal. Among keys that have the first bytes in common order is lost; a search for a range visits all of them. */
+   equal. Among keys that have the first bytes in common order is lost; a search for a range visits all of them, and so does a
+   search for the first parts of a key that reach to where the hash of a whole one would be. */
 
 #ifndef HOLDFAST_KEY_H
 #define HOLDFAST_KEY_H
@@ -193,13 +194,14 @@ public:
   /* Whether a key of so many bytes is one that was cut. */
   bool is_cut(size_t length) const { return length >= limit; }
 
-  /* Whether a key that begins with so many bytes may have been cut among them. */
+  /* Whether a key that begins with so many bytes may have been cut among them: then its hash is there. */
   bool is_cut_within(size_t length) const;
 
   void encode_record(TABLE *table, const uchar *record, Bytes *out) const;
 
   /* Appends the parts in `map` of a key in the server's format, those of the primary key included. Returns how many bytes
-     of `*out` have the order of values: those before the hash if something was cut, otherwise `UNCUT`. */
+     of `*out` have the order of values, and are the same in all keys that begin with them: those before the hash if something was
+     cut, or is in keys that begin like this one; otherwise `UNCUT`. */
   static constexpr size_t UNCUT= SIZE_MAX;
   size_t encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const;
 
