@@ -185,7 +185,7 @@ impl RowCursor {
     ) -> Result<bool> {
         let Some(locking) = &self.locking else { return Ok(false) };
         let (system, index) = (&self.system, &self.index);
-        let header: Option<VersionHeader> = if spot.exists() { Some(split(index, &payload)?.0) } else { None };
+        let header = self.header_at(spot, &payload)?;
         if let Some(h) = header
             && locking.first_updater_wins
             && h.txn != self.owner.txn()
@@ -194,17 +194,7 @@ impl RowCursor {
             return Err(conflict(system, &self.owner, EntryRef::new(index, &self.key)));
         }
         if header.is_none_or(|h| h.deleted) {
-            // The range keeps the place free: a queue of waiters for a row that was deleted goes on
-            // at once. Those that wait for a row that the transaction itself has deleted go on when
-            // it has ended.
-            if header.is_some_and(|h| is_locked_by_id(h.txn, &self.owner)) {
-                return Ok(false);
-            }
-            if locking.keep {
-                system.locks.leave_to_range(&self.owner, index.id(), &self.key);
-            } else {
-                system.locks.unlock_row(&self.owner, index.id(), &self.key);
-            }
+            self.leave_absent(header);
             return Ok(false);
         }
         system.value_of(index, &payload, Part::Whole, None, acc, value)?;
@@ -212,8 +202,31 @@ impl RowCursor {
         Ok(true)
     }
 
+    /// The header of what was read at `spot`; none if that is no entry.
+    fn header_at(&self, spot: Spot, payload: &[u8]) -> Result<Option<VersionHeader>> {
+        let header = spot.exists().then(|| split(&self.index, payload)).transpose()?;
+        Ok(header.map(|(header, _)| header))
+    }
+
+    /// Gives up the lock of `self.key`, where there is no entry, or a deleted one with this header.
+    /// The range keeps the place free: a queue of waiters for a row that was deleted goes on at
+    /// once. Those that wait for a row that the transaction itself has deleted go on when it has
+    /// ended.
+    fn leave_absent(&self, header: Option<VersionHeader>) {
+        if header.is_some_and(|h| is_locked_by_id(h.txn, &self.owner)) {
+            return;
+        }
+        let (locks, index) = (&self.system.locks, self.index.id());
+        if self.locking.as_ref().is_some_and(|locking| locking.keep) {
+            locks.leave_to_range(&self.owner, index, &self.key);
+        } else {
+            locks.unlock_row(&self.owner, index, &self.key);
+        }
+    }
+
     /// Waits for the lock of the entry of `self.key`, and goes back to the entry before it: the
-    /// holder of the lock may insert between the two.
+    /// holder of the lock may insert between the two. If it has deleted the entry, the cursor does
+    /// not come to that again, and does not keep its lock.
     fn wait_for_entry(&mut self) -> Result<()> {
         self.at -= 1;
         self.read_anew();
@@ -225,12 +238,18 @@ impl RowCursor {
         let acc = access(system, index, self.statement, self.plan);
         let mut payload = Vec::new();
         let request = LockRequest { owner: &self.owner, mode: *mode, wait: *wait };
-        let got = lock_and_read(system, EntryRef::new(index, &self.key), request, None, &acc, &mut payload).map(drop);
+        let got = lock_and_read(system, EntryRef::new(index, &self.key), request, None, &acc, &mut payload);
+        let got = got.and_then(|spot| self.header_at(spot, &payload));
         drop(acc);
-        if got.is_err() {
-            self.reach();
-            self.last = Some(self.key.clone());
+        match got {
+            Ok(header) if header.is_none_or(|h| h.deleted) => self.leave_absent(header),
+            Ok(_) => {}
+            Err(error) => {
+                self.reach();
+                self.last = Some(self.key.clone());
+                return Err(error);
+            }
         }
-        got
+        Ok(())
     }
 }
