@@ -502,7 +502,8 @@ typedef enum {
   HF_LOCK_SHARED= 1,
   /* Against changes and locks by others; reads the newest committed version. */
   HF_LOCK_EXCLUSIVE= 2,
-  /* As `Shared`, also where the snapshot is older than the table: for what a reference leads to. */
+  /* As `Shared`, also where the snapshot is older than the table: for what a reference leads to.
+     A cursor keeps inserts out of what it has read at READ COMMITTED, too, while it reads. */
   HF_LOCK_LINKED_SHARED= 3,
   /* As `Exclusive`, likewise. */
   HF_LOCK_LINKED_EXCLUSIVE= 4

@@ -31,8 +31,8 @@ impl Lock {
 
     /// The lock of a read, if it takes one.
     pub(crate) fn of_read(self, skip_locked: bool) -> Option<RawLock> {
-        let any_age = matches!(self, Lock::LinkedShared | Lock::LinkedExclusive);
-        (self != Lock::None).then_some(RawLock { exclusive: self.is_exclusive(), skip_locked, any_age })
+        let linked = matches!(self, Lock::LinkedShared | Lock::LinkedExclusive);
+        (self != Lock::None).then_some(RawLock { exclusive: self.is_exclusive(), skip_locked, linked })
     }
 }
 

@@ -131,7 +131,7 @@ fn update_locked(rows: Rows<'_>, first: u64, count: u64) -> holdfast::Result<()>
     let (table, mut value) = (raw.open_table("rows")?, Vec::new());
     rows.each(first, count, |n| {
         let mut txn = raw.begin(&as_the_server_does())?;
-        let lock = RawLock { exclusive: true, skip_locked: false, any_age: false };
+        let lock = RawLock { exclusive: true, skip_locked: false, linked: false };
         assert!(txn.get(&table, 0, &rows.key(n), Some(lock), &mut value)?);
         assert!(txn.update(&table, 0, &rows.key(n), &[n as u8; 100])?);
         txn.commit(FlushAtCommit::Lazy)?;

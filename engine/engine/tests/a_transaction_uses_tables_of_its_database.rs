@@ -30,7 +30,7 @@ fn and_no_others() {
     assert!(is_refused(txn.insert_unique(&foreign, 1, &entry(1, 1), 4, b"\x04")));
     assert!(is_refused(txn.update(&foreign, 0, &key, b"row")));
     assert!(is_refused(txn.delete(&foreign, 0, &key)));
-    let lock = RawLock { exclusive: true, skip_locked: false, any_age: false };
+    let lock = RawLock { exclusive: true, skip_locked: false, linked: false };
     for lock in [None, Some(lock)] {
         assert!(is_refused(txn.get(&foreign, 0, &key, lock, &mut Vec::new())));
         assert!(is_refused(txn.contains(&foreign, 0, &key, lock)));

@@ -68,7 +68,7 @@ fn every_row_has_a_cell_for_each_column() {
     let db = database();
     let mut open = begin(&db, Isolation::Serializable);
     let table = db.open_table("test/t").unwrap();
-    open.get(&table, 0, b"a", Some(RawLock { exclusive: true, skip_locked: false, any_age: false }), &mut Vec::new())
+    open.get(&table, 0, b"a", Some(RawLock { exclusive: true, skip_locked: false, linked: false }), &mut Vec::new())
         .unwrap();
     for listing in Listing::ALL {
         let found = rows(&db, *listing, &[]).len();
@@ -142,7 +142,7 @@ fn an_insert_waits_for_the_range_that_covers_it() {
     let table = db.open_table("test/t").unwrap();
     let (mut reader, mut writer) = (begin(&db, Isolation::Serializable), begin(&db, Isolation::RepeatableRead));
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-    let lock = Some(RawLock { exclusive: false, skip_locked: false, any_age: false });
+    let lock = Some(RawLock { exclusive: false, skip_locked: false, linked: false });
     let mut cursor = reader.cursor(&table, 0, all, RawRead { lock, ..RawRead::default() }).unwrap();
     while cursor.next().unwrap().is_some() {}
     drop(cursor);

@@ -57,7 +57,7 @@ fn a_view_of_before_cannot_lock_a_row_of_a_table_that_was_emptied() {
     put(&db, "t");
     let table = db.open_table("t").unwrap();
     for exclusive in [false, true] {
-        let lock = RawLock { exclusive, skip_locked: false, any_age: false };
+        let lock = RawLock { exclusive, skip_locked: false, linked: false };
         let got = old.get(&table, 0, b"key", Some(lock), &mut Vec::new());
         assert!(matches!(got, Err(Error::SnapshotTooOld)), "{got:?}");
     }
@@ -70,7 +70,7 @@ fn what_is_refused_to_a_view_of_before_locks_nothing() {
     let mut old = begin(&db, Isolation::RepeatableRead);
     db.truncate_table("t", common::WAIT).unwrap();
     let table = db.open_table("t").unwrap();
-    let lock = Some(RawLock { exclusive: true, skip_locked: false, any_age: false });
+    let lock = Some(RawLock { exclusive: true, skip_locked: false, linked: false });
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     let refused = old.cursor(&table, 0, all, RawRead { lock, ..RawRead::default() }).map(drop);
     assert!(matches!(refused, Err(Error::SnapshotTooOld)), "{refused:?}");
@@ -84,7 +84,7 @@ fn what_a_reference_leads_to_is_read_whatever_the_age_of_its_table() {
     db.truncate_table("t", common::WAIT).unwrap();
     put(&db, "t");
     let table = db.open_table("t").unwrap();
-    let lock = Some(RawLock { exclusive: false, skip_locked: false, any_age: true });
+    let lock = Some(RawLock { exclusive: false, skip_locked: false, linked: true });
     assert!(old.get(&table, 0, b"key", lock, &mut Vec::new()).unwrap());
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     let mut cursor = old.cursor(&table, 0, all, RawRead { lock, ..RawRead::default() }).unwrap();

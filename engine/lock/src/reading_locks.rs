@@ -79,6 +79,16 @@ impl LockManager {
             self.settle_range(owner, reading.index, id, read.filter(|_| !has_read_all));
         }
     }
+
+    /// The cursor reads no more, and others may insert into what it has read. No other cursor of
+    /// the owner is open that relies on this range.
+    pub fn give_up_reading(&self, owner: &Owner, reading: &Arc<Reading>) {
+        owner.readings.lock().retain(|other| !Arc::ptr_eq(other, reading));
+        let id = reading.reach.lock().id.take();
+        if let Some(id) = id {
+            self.give_up_range(owner, reading.index, id);
+        }
+    }
 }
 
 #[cfg(all(test, not(shuttle)))]
@@ -147,6 +157,24 @@ mod tests {
         manager.end_reading(&reader, &reading, true);
         while_waiting(&manager, &reader, &holder, || assert!(manager.range_blocked(&other, T, b"d")));
         assert!(manager.begin_reading(&reader, T, KeyRange::point(b"d"), false, LONG).unwrap().is_none());
+        manager.release_all(&reader);
+        assert_eq!((manager.memory(), manager.locks().len()), (0, 0));
+    }
+
+    #[test]
+    fn a_range_that_is_given_up_keeps_nothing_out() {
+        let manager = LockManager::new(1 << 20, Metrics::new());
+        let [reader, holder, other] = [1, 2, 3].map(Owner::new);
+        for waits in [false, true] {
+            let reading = read(&manager, &reader, false);
+            reading.reach(Some(b"c"));
+            if waits {
+                while_waiting(&manager, &reader, &holder, || assert!(manager.range_blocked(&other, T, b"a")));
+            }
+            assert!(manager.range_blocked(&other, T, b"a"));
+            manager.give_up_reading(&reader, &reading);
+            assert!(!manager.range_blocked(&other, T, b"a") && !manager.range_blocked(&other, T, b"d"));
+        }
         manager.release_all(&reader);
         assert_eq!((manager.memory(), manager.locks().len()), (0, 0));
     }

@@ -38,8 +38,9 @@ pub struct RawLock {
     pub exclusive: bool,
     /// Pass over what is locked.
     pub skip_locked: bool,
-    /// Also where the snapshot is older than the table: what references lead to is looked up so.
-    pub any_age: bool,
+    /// For what a reference leads to: also where the snapshot is older than the table; and see
+    /// [`CursorOptions::linked`].
+    pub linked: bool,
 }
 
 /// How a cursor reads.
@@ -295,7 +296,7 @@ impl RawTransaction {
     ) -> Result<bool> {
         let index = self.index(table, index)?;
         let Some(lock) = lock else { return self.txn.get(index, key, out) };
-        if !lock.any_age {
+        if !lock.linked {
             self.txn.check_age(index)?;
         }
         lock.passed_over(self.txn.get_locked(index, key, lock.mode(), lock.wait(), out))
@@ -309,7 +310,7 @@ impl RawTransaction {
     pub fn contains(&mut self, table: &RawTable, index: u32, key: &[u8], lock: Option<RawLock>) -> Result<bool> {
         let index = self.index(table, index)?;
         let Some(lock) = lock else { return self.txn.contains(index, key) };
-        if !lock.any_age {
+        if !lock.linked {
             self.txn.check_age(index)?;
         }
         lock.passed_over(self.txn.contains_locked(index, key, lock.mode(), lock.wait()))
@@ -352,9 +353,9 @@ impl RawTransaction {
         self.instance.check()?;
         let RawRead { direction, lock, scan, part, committed_if_locked } = read;
         let scan = if self.instance.scan_hints.load(Ordering::Relaxed) { scan } else { ScanMode::Never };
-        let any_age = lock.is_some_and(|lock| lock.any_age);
+        let linked = lock.is_some_and(|lock| lock.linked);
         let (lock, wait) = (lock.map(RawLock::mode), lock.and_then(RawLock::wait));
-        let options = CursorOptions { direction, scan, lock, wait, part, committed_if_locked, any_age };
+        let options = CursorOptions { direction, scan, lock, wait, part, committed_if_locked, linked };
         self.txn.cursor(self.index(table, index)?, bounds.0, bounds.1, options)
     }
 

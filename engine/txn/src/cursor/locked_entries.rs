@@ -146,9 +146,13 @@ impl RowCursor {
     }
 
     /// What was read stays locked from here on: all of the range, or the part up to the entry that
-    /// the cursor has come to.
+    /// the cursor has come to. Or nothing of it: see [`Locking::gives_up`].
     pub(super) fn end_reading(&mut self, has_read_all: bool) {
-        if let Some(reading) = self.locking.as_mut().and_then(|locking| locking.reading.take()) {
+        let Some(locking) = &mut self.locking else { return };
+        let Some(reading) = locking.reading.take() else { return };
+        if locking.gives_up {
+            self.system.locks.give_up_reading(&self.owner, &reading);
+        } else {
             self.system.locks.end_reading(&self.owner, &reading, has_read_all);
         }
     }

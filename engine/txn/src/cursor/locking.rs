@@ -25,7 +25,11 @@ pub(super) struct Locking {
     /// where a range that the transaction has read stands for it.
     pub(super) reading: Option<Arc<Reading>>,
     pub(super) first_updater_wins: bool,
+    /// Others are kept out of what is read: until the transaction ends, or, with `gives_up`, while
+    /// the cursor reads.
     pub(super) keep: bool,
+    /// See [`CursorOptions::linked`].
+    pub(super) gives_up: bool,
     /// The place where the last entry was read, so that the transaction can change it there, and
     /// the transaction's view.
     pub(super) shared: Arc<Mutex<ForCursors>>,
@@ -69,9 +73,10 @@ impl Locking {
         }
     }
 
-    /// Whether entries may be locked as one: not where some are passed over or unlocked again.
+    /// Whether entries may be locked as one: not where some are passed over or unlocked again, as
+    /// other reads of the transaction do at READ COMMITTED.
     pub(super) fn may_cover(&self) -> bool {
-        self.keep && self.wait != LockWait::SkipLocked
+        self.keep && !self.gives_up && self.wait != LockWait::SkipLocked
     }
 }
 
@@ -91,7 +96,9 @@ impl Txn {
             shared.lock().view.get_or_insert_with(|| view.share());
         }
         let wait = options.wait.unwrap_or(self.wait_mode());
-        let keep = self.options.isolation != Isolation::ReadCommitted;
+        let is_read_committed = self.options.isolation == Isolation::ReadCommitted;
+        let gives_up = is_read_committed && options.linked;
+        let keep = !is_read_committed || options.linked;
         let is_planted = holdfast_base::planted!("index-range-not-locked") && index.rows_led_to().is_some();
         let backwards = options.direction == Direction::Reverse;
         let reading = if keep && !is_planted {
@@ -107,6 +114,7 @@ impl Txn {
             reading,
             first_updater_wins,
             keep,
+            gives_up,
             shared,
             early_release: EarlyRelease::Nothing,
             committed_if_locked,

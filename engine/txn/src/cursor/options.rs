@@ -35,6 +35,7 @@ pub struct CursorOptions {
     /// it without a lock, as it was committed last: a caller that finds that it matters waits then
     /// ([`crate::RowCursor::lock_given`]). InnoDB's "semi-consistent read".
     pub committed_if_locked: bool,
-    /// Also where the view is older than the index: what references lead to is looked up so.
-    pub any_age: bool,
+    /// It looks for what a reference leads to: also where the view is older than the index; and at
+    /// READ COMMITTED, too, others insert nothing into what it has read, as long as it is open.
+    pub linked: bool,
 }

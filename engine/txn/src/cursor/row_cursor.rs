@@ -128,7 +128,7 @@ impl Txn {
         let serializable = self.options.isolation == Isolation::Serializable;
         let mode = options.lock.or(serializable.then_some(LockMode::Shared));
         let view = if mode.is_none() { Some(self.current_view().share()) } else { None };
-        if !options.any_age {
+        if !options.linked {
             // Before anything is locked: what is refused locks nothing.
             self.check_age(index)?;
         }

@@ -117,7 +117,7 @@ impl RawRows {
     }
 
     fn locked(&self, txn: &mut RawTransaction, key: u64) -> Result<Option<Vec<u8>>> {
-        self.get(txn, key, Some(RawLock { exclusive: true, skip_locked: false, any_age: false }))
+        self.get(txn, key, Some(RawLock { exclusive: true, skip_locked: false, linked: false }))
     }
 
     /// Keeps up the entries of a row that was `old` and is `new`.

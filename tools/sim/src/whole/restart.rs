@@ -84,7 +84,7 @@ pub(super) fn check_locks(raw: &RawDatabase, waiting: &[Txn], coverage: &Coverag
             let mut other = raw.begin(&RawOptions { isolation, snapshot_isolation: false, read_only: false })?;
             other.statement(std::time::Duration::ZERO)?;
             let got =
-                rows.get(&mut other, item.key, Some(RawLock { exclusive: false, skip_locked: false, any_age: false }));
+                rows.get(&mut other, item.key, Some(RawLock { exclusive: false, skip_locked: false, linked: false }));
             ensure!(
                 matches!(got, Err(Error::WouldBlock)),
                 "{item:?} is not locked, though the prepared transaction {} has changed it: {:?}",

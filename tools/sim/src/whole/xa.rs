@@ -135,7 +135,7 @@ impl Session {
         let options = RawOptions { isolation: Isolation::ReadCommitted, snapshot_isolation: false, read_only: false };
         let mut other = self.life.raw().begin(&options)?;
         other.statement(Duration::ZERO)?;
-        match rows.get(&mut other, key, Some(RawLock { exclusive: true, skip_locked: false, any_age: false })) {
+        match rows.get(&mut other, key, Some(RawLock { exclusive: true, skip_locked: false, linked: false })) {
             Ok(Some(_)) => {
                 let what = || format!("row {key}, put back for {:?}, is not locked", current.describe());
                 Ok(demand(false, what)?)
@@ -268,7 +268,7 @@ impl Session {
     }
 
     fn lock_raw(&mut self, current: &mut Current, txn: &mut RawTransaction, rows: &RawRows) -> Result<(), Stop> {
-        let lock = RawLock { exclusive: self.dice.percent(50), skip_locked: self.dice.percent(20), any_age: false };
+        let lock = RawLock { exclusive: self.dice.percent(50), skip_locked: self.dice.percent(20), linked: false };
         match self.dice.below(10) {
             0..4 => return self.raw_range(current, txn, rows, Some(lock)),
             4..7 => return self.lock_groups(current, txn, rows, lock),
@@ -301,7 +301,7 @@ impl Session {
         let options = RawOptions { isolation, snapshot_isolation: false, read_only: false };
         let mut other = self.life.raw().begin(&options)?;
         other.statement(Duration::ZERO)?;
-        let got = rows.get(&mut other, key, Some(RawLock { exclusive: true, skip_locked: false, any_age: false }));
+        let got = rows.get(&mut other, key, Some(RawLock { exclusive: true, skip_locked: false, linked: false }));
         let is_kept = current.repeats() || current.own.contains_key(&Item { table: rows.number, key });
         match got {
             Ok(_) => {
