@@ -18,6 +18,7 @@ pub enum Lock {
     /// Against changes and locks by others; reads the newest committed version.
     Exclusive = 2,
     /// As `Shared`, also where the snapshot is older than the table: for what a reference leads to.
+    /// A cursor keeps inserts out of what it has read at READ COMMITTED, too, while it reads.
     LinkedShared = 3,
     /// As `Exclusive`, likewise.
     LinkedExclusive = 4,
