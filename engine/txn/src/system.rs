@@ -105,6 +105,11 @@ impl OpenView {
         self.view.hold();
         OpenView { system: Arc::clone(&self.system), view: Arc::clone(&self.view) }
     }
+
+    /// Gives this hold up. Returns the view if there are others.
+    pub fn into_shared(self) -> Option<Arc<View>> {
+        (self.view.holders() > 1).then(|| Arc::clone(&self.view))
+    }
 }
 
 impl std::ops::Deref for OpenView {

@@ -23,6 +23,7 @@ use crate::entry::last_read::{ForCursors, LastRead};
 use crate::entry::locked::EarlyRelease;
 use crate::entry::row::VersionHeader;
 use crate::entry::visibility::Reader;
+use crate::mvcc::view::View;
 use crate::options::{Isolation, TxnOptions};
 use crate::recovery::losers::{Left, Loser};
 use crate::savepoint::GoesOn;
@@ -51,8 +52,8 @@ pub struct Txn {
     owner: OnceLock<Arc<Owner>>,
     pub(crate) options: TxnOptions,
     pub(crate) view: Option<OpenView>,
-    /// At READ COMMITTED: the oldest view that a cursor opened by an earlier statement may have.
-    cursors_view: Option<OpenView>,
+    /// At READ COMMITTED: views of earlier statements, which cursors may hold; no other holds them.
+    cursors_views: Vec<Arc<View>>,
     pub(crate) id: TxnId,
     pub(crate) log: Option<UndoLog>,
     pub(crate) deltas: Vec<(IndexId, i64)>,
@@ -109,7 +110,7 @@ impl Txn {
             owner: owner.map_or_else(OnceLock::new, OnceLock::from),
             options,
             view: None,
-            cursors_view: None,
+            cursors_views: Vec::new(),
             id: TxnId::NONE,
             log: None,
             deltas: Vec::new(),
@@ -211,12 +212,8 @@ impl Txn {
     }
 
     fn end_statement_view(&mut self) {
-        let view = self.view.take();
-        if !self.owner.get().is_some_and(|owner| owner.has_cursors()) {
-            self.cursors_view = None;
-        } else if self.cursors_view.is_none() {
-            self.cursors_view = view;
-        }
+        self.cursors_views.retain(|view| view.holders() > 0);
+        self.cursors_views.extend(self.view.take().and_then(OpenView::into_shared));
     }
 
     /// What to do about locks of others from here on, unless a call says something else.
@@ -310,7 +307,8 @@ impl Txn {
 
     /// The transaction changes rows: it would lose more than its reads.
     pub(crate) fn keep_views(&self) {
-        [&self.view, &self.cursors_view].into_iter().flatten().for_each(|view| view.keep());
+        self.view.iter().for_each(|view| view.keep());
+        self.cursors_views.iter().for_each(|view| view.keep());
     }
 
     #[inline]
@@ -334,12 +332,13 @@ impl Txn {
 
     /// Whether a version is one of another transaction that a view of this one does not see.
     pub(crate) fn is_unseen(&self, version: VersionHeader) -> bool {
-        let oldest = self.cursors_view.as_ref().or(self.view.as_ref());
-        version.txn != self.id && oldest.is_some_and(|view| !view.sees(version.txn, &self.system.map))
+        let unseen = |view: &View| !view.sees(version.txn, &self.system.map);
+        let by_cursors = || self.cursors_views.iter().any(|view| view.holders() > 0 && unseen(view));
+        version.txn != self.id && (self.view.as_deref().is_some_and(unseen) || by_cursors())
     }
 
     pub(crate) fn end_views(&mut self) {
-        (self.view, self.cursors_view) = (None, None);
+        (self.view, self.cursors_views) = (None, Vec::new());
         if let Some(for_cursors) = &self.for_cursors {
             let shared = for_cursors.lock().view.take();
             drop(shared); // Which may close the view, without the mutex.

@@ -39,13 +39,32 @@ fn at_read_committed() {
     }
     assert_eq!(seen, [b"2", b"1"]);
     drop(cursor);
-    txn.statement_end();
     assert_eq!(views(&db), 0);
 
     txn.statement_begin().unwrap();
     assert_eq!(get(&mut txn, &db.rows, "b").as_deref(), Some("3"));
     txn.commit(FlushAtCommit::Lazy).unwrap();
     db.verify_clean();
+}
+
+/// The oldest one was kept until the next statement began, though its cursor was closed.
+#[test]
+fn and_none_of_a_cursor_that_is_closed_behind_its_statement() {
+    let db = Db::new();
+    db.put(&[("a", "0")]);
+    let mut txn = db.at(Isolation::ReadCommitted);
+    let mut cursors = Vec::new();
+    for n in 1..4 {
+        txn.statement_begin().unwrap();
+        cursors.push(txn.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, CursorOptions::default()).unwrap());
+        txn.statement_end();
+        assert_eq!(views(&db), n);
+        db.put(&[("a", &n.to_string())]);
+    }
+    for left in (0..3).rev() {
+        drop(cursors.remove(0));
+        assert_eq!(views(&db), left);
+    }
 }
 
 #[test]

@@ -86,6 +86,12 @@ impl View {
         self.holders.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
+    /// How many holders it has; none if it has ended.
+    #[must_use]
+    pub fn holders(&self) -> usize {
+        self.holders.load(Ordering::Relaxed)
+    }
+
     /// The last commit that it sees.
     #[must_use]
     pub fn commit_no(&self) -> CommitNo {
