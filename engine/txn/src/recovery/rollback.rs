@@ -330,9 +330,6 @@ impl TxnSystem {
                 continue;
             };
             let Unfinished { mut loser, error, has_changed } = *unfinished;
-            if loser.log.records() < records {
-                loser.changed = None; // It has ended in some of these.
-            }
             if blocks(&error) {
                 self.locks.give_up_locks(&loser.owner, Some(for_waiters(&error)));
             } else if has_changed || loser.left != Left::All && before == Left::All {
@@ -341,6 +338,10 @@ impl TxnSystem {
             }
             if first.is_none() && (any || !blocks(&error)) {
                 first = Some(error.clone());
+            }
+            if loser.log.records() < records {
+                // It has ended in some of these. This is read while no list is locked.
+                loser.changed = self.changed_by(&loser.log, &mut Vec::new()).ok();
             }
             tried.push(txn);
             // Now: a session that changes its tables does not wait for the others.
