@@ -13,6 +13,17 @@ pub enum Sweep {
 }
 
 impl Sweep {
+    /// The same without a key that is there already: a look at the whole tree charges each entry to
+    /// its view once more.
+    #[must_use]
+    pub fn once_each(mut self) -> Sweep {
+        if let Sweep::Keys(keys) = &mut self {
+            keys.sort_unstable();
+            keys.dedup();
+        }
+        self
+    }
+
     /// Adds what `other` asks for.
     pub fn add(&mut self, other: Sweep) {
         *self = match (std::mem::take(self), other) {
