@@ -164,3 +164,20 @@ fn a_small_log_that_an_older_view_needs_is_set_aside() {
     }
     assert!(db.snapshot().get(&db.rows, &key(0), &mut value).unwrap() && value == [2; 150]);
 }
+
+/// What a database that has stopped reads may be older than what it has written.
+#[test]
+fn a_stopped_database_sets_no_log_aside() {
+    let db = filled();
+    let old = db.snapshot();
+    let mut txn = TxnId::NONE;
+    db.commit(|t| {
+        assert!(t.update(&db.rows, &key(0), &[2; 150], None).unwrap());
+        txn = t.id();
+    });
+    damage_log_of(&db, txn);
+    db.store.wal().poison("a test");
+    assert!(db.sys.purge(usize::MAX).is_err());
+    assert_eq!(db.sys.history_length(), 1, "it waits");
+    drop(old);
+}

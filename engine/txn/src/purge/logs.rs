@@ -129,7 +129,8 @@ impl Purger {
     /// was.
     fn set_first_aside(&self, left: &mut usize) -> Result<bool> {
         let Some((no, Err(error))) = self.try_to_copy_first() else { return Ok(false) };
-        if !error.is_damage() {
+        // What a stopped database calls damaged may be sound.
+        if !error.is_damage() || self.store.wal().check_poisoned().is_err() {
             return Err(error);
         }
         // As long as a log is in the queue, its page is no other's.
