@@ -88,10 +88,10 @@ impl TxnSystem {
     /// The header of an entry and the chain that it refers to, or what is wrong with it.
     fn look_at(&self, payload: &[u8]) -> Result<(VersionHeader, Option<OverflowRef>), String> {
         let Some((header, body)) = VersionHeader::decode(payload) else { return Err("has no version header".into()) };
-        // It was read before: what is on a page by now was given out by now.
-        let next = self.clock.next_id();
-        if header.txn >= next {
-            return Err(format!("has a version by {:?}, and the next transaction is {next}", header.txn));
+        // It was read before: what is on a page by now was given out by now. The message does not
+        // name the next id, which grows: what is wrong is believed if the next look says the same.
+        if header.txn >= self.clock.next_id() {
+            return Err(format!("has a version by {:?}, and there was no such transaction", header.txn));
         }
         let slots = self.undo.page_size() / 2;
         if !header.roll.is_none()
