@@ -140,6 +140,23 @@ fn an_active_writer_that_has_no_such_record() {
     });
 }
 
+/// The undo records of the first hundred entries by active writers were looked up, and no others.
+#[test]
+fn an_entry_behind_many_by_an_active_writer() {
+    within_patience(|| {
+        for roll in [RollPtr::new(PageNo(3), 900), RollPtr::new(PageNo(9_999_999), 1)] {
+            let db = database();
+            let mut writer = db.begin();
+            for i in 0..2_500 {
+                writer.insert(&db.rows, format!("a{i:04}").as_bytes(), b"1").unwrap();
+            }
+            let id = writer.id();
+            disfigure(&db, "c", |header| (header.txn, header.roll) = (id, roll));
+            is_found(&db, "the entry 63");
+        }
+    });
+}
+
 #[test]
 fn a_roll_pointer_of_no_page() {
     within_patience(|| {

@@ -6,9 +6,11 @@
 //! changes whenever a page is added to the log or taken from it: what does not fit together counts
 //! only if that page is still as it was; otherwise the log is looked at again.
 
+use std::ops::Bound;
+
 use holdfast_base::{Error, PageId, PageNo, Result, TxnId};
 use holdfast_pool::Access;
-use holdfast_tree::{OverflowRef, PageFinding, PageSet};
+use holdfast_tree::{Direction, OverflowRef, PageFinding, PageSet};
 
 use crate::entry::index::TableIndex;
 use crate::entry::row::VersionHeader;
@@ -22,9 +24,15 @@ use crate::undo::{Directory, LogState, UndoPage, UndoRecord, UndoSpace};
 const WALKS: usize = 64;
 /// Entries of an index with bad headers that are reported.
 const ENTRIES_REPORTED: usize = 100;
+/// Entries whose undo records are looked up after a walk over their index, before more of them are
+/// looked for.
+const SUSPECTS_AT_ONCE: usize = 1_000;
 
 /// The receiver of what is wrong.
 type Sink<'a> = dyn FnMut(PageFinding) + 'a;
+
+/// Entries, by their keys, whose undo records have to be looked up.
+type Suspects = Vec<(Vec<u8>, VersionHeader)>;
 
 impl TxnSystem {
     /// Walks over everything in the undo space. Adds the pages that lead somewhere to `reached`,
@@ -54,14 +62,13 @@ impl TxnSystem {
         reached: &mut PageSet,
         sink: &mut Sink<'_>,
     ) -> Result<u64> {
-        let (mut suspects, mut wrong) = (Vec::new(), Vec::new());
+        let (mut suspects, mut wrong) = (Suspects::new(), Vec::new());
         let pages = self.undo.file().header(acc)?.pages;
         let mut entries = 0;
         let mut look = |key: &[u8], payload: &[u8]| match self.look_at(payload) {
             Ok((header, chain)) => {
                 entries += u64::from(!header.deleted);
-                let suspect = header.roll.page().0 >= pages || self.map.is_active(header.txn);
-                if suspect && suspects.len() < ENTRIES_REPORTED {
+                if suspects.len() < SUSPECTS_AT_ONCE && self.is_suspect(header, pages) {
                     suspects.push((key.to_vec(), header));
                 }
                 chain
@@ -77,12 +84,47 @@ impl TxnSystem {
         for (key, what) in wrong {
             report(index.damaged_entry(&key, what), sink)?;
         }
-        for (key, header) in suspects {
-            if let Some(error) = self.lacks_its_record(index, &key, header, acc)? {
-                report(error, sink)?;
+        let mut reported = 0;
+        loop {
+            for (key, header) in &suspects {
+                if let Some(error) = self.lacks_its_record(index, key, *header, acc)? {
+                    report(error, sink)?;
+                    reported += 1;
+                }
+            }
+            // A large transaction has written more entries than are looked up at once.
+            let may_be_more = suspects.len() == SUSPECTS_AT_ONCE && reported < ENTRIES_REPORTED;
+            let Some((last, _)) = suspects.pop().filter(|_| may_be_more) else { return Ok(entries) };
+            suspects = self.suspects_behind(index, &last, pages, acc)?;
+        }
+    }
+
+    /// Whether the undo record of an entry with this header has to be looked up. The undo space had
+    /// `pages` pages.
+    fn is_suspect(&self, header: VersionHeader, pages: u32) -> bool {
+        header.roll.page().0 >= pages || self.map.is_active(header.txn)
+    }
+
+    /// The next suspects behind the key `after`. Damage of the tree ends the search: the walk over
+    /// the tree reports it.
+    fn suspects_behind(&self, index: &TableIndex, after: &[u8], pages: u32, acc: &Access<'_>) -> Result<Suspects> {
+        let mut suspects = Suspects::new();
+        let mut cursor = index.tree().cursor(acc);
+        cursor.seek(Bound::Excluded(after), Direction::Forward);
+        while suspects.len() < SUSPECTS_AT_ONCE {
+            self.check_session()?;
+            let (key, payload) = match cursor.next() {
+                Ok(Some(entry)) => entry,
+                Err(error) if !error.is_damage() => return Err(error),
+                Ok(None) | Err(_) => break,
+            };
+            if let Some((header, _)) = VersionHeader::decode(payload)
+                && self.is_suspect(header, pages)
+            {
+                suspects.push((key.to_vec(), header));
             }
         }
-        Ok(entries)
+        Ok(suspects)
     }
 
     /// The header of an entry and the chain that it refers to, or what is wrong with it.
