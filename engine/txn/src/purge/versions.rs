@@ -239,6 +239,35 @@ impl VersionTree {
         out
     }
 
+    /// Checks an entry as far as its bytes tell: that it can be decoded, is under the key that its
+    /// content gives it, and is about transactions below `next`. Of one that is spilled only the
+    /// reference to the rest is there.
+    ///
+    /// # Errors
+    /// A message for people.
+    pub fn check_entry(&self, key: &[u8], value: &[u8], next: TxnId) -> Result<(), &'static str> {
+        let parts = split_key(key).zip(value.split_first());
+        let ((index, overwriter), (&flags, body)) = parts.ok_or("cannot be decoded")?;
+        if flags & !(IMAGE | PENDING | SPILLED) != 0 {
+            return Err("has unknown flags");
+        }
+        if overwriter >= next {
+            return Err("was overwritten by a transaction that there never was");
+        }
+        if flags & SPILLED != 0 {
+            return values::decode(body).map(drop).map_err(|_| "has a reference to its rest that is none");
+        }
+        let entry = Entry::decode(index, overwriter, flags, body).ok_or("cannot be decoded")?;
+        if self.full_key(index, &entry.key, overwriter) != key {
+            return Err("is under the key of another one");
+        }
+        match entry.writer() {
+            None if entry.image.is_some() => Err("has an image that is no version"),
+            Some(writer) if writer >= next => Err("is by a transaction that there never was"),
+            _ => Ok(()),
+        }
+    }
+
     fn decode_value(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<Entry> {
         let damaged = || Error::damaged_file("the version tree", "an entry cannot be decoded");
         let ((index, txn), (&flags, body)) = split_key(key).zip(value.split_first()).ok_or_else(damaged)?;

@@ -13,6 +13,7 @@ use holdfast_pool::Access;
 use holdfast_tree::{Direction, OverflowRef, PageFinding, PageSet};
 
 use crate::entry::index::TableIndex;
+use crate::entry::reread::shown;
 use crate::entry::row::VersionHeader;
 use crate::entry::values;
 use crate::purge::versions::spilled;
@@ -41,10 +42,20 @@ impl TxnSystem {
     /// # Errors
     /// Those of reading pages other than damage.
     pub fn verify(&self, acc: &Access<'_>, reached: &mut PageSet, sink: &mut Sink<'_>) -> Result<u64> {
-        let mut chain = |_: &[u8], value: &[u8]| -> Option<OverflowRef> { spilled(value) };
-        let versions = self.purger.versions.tree().verify(acc, reached, &mut chain, sink)?;
+        let (versions, mut wrong) = (&self.purger.versions, Vec::new());
+        let mut chain = |key: &[u8], value: &[u8]| -> Option<OverflowRef> {
+            if let Err(what) = versions.check_entry(key, value, self.clock.next_id())
+                && wrong.len() < ENTRIES_REPORTED
+            {
+                wrong.push(format!("index {}: the entry {} {what}", versions.tree().index(), shown(key)));
+            }
+            spilled(value)
+        };
+        let kept = versions.tree().verify(acc, reached, &mut chain, sink)?;
+        let root = versions.tree().root();
+        wrong.into_iter().for_each(|what| sink(self.undo.finding(root, what)));
         self.undo.verify(acc, reached, sink)?;
-        Ok(versions)
+        Ok(kept)
     }
 
     /// Checks the tree of an index, and that the header of each entry is one that a transaction can
