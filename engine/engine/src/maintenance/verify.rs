@@ -386,6 +386,9 @@ impl Run<'_> {
             }
             _ => found.push(finding),
         })?;
+        if space.id() == self.instance.undo.id() {
+            self.instance.txns.verify_unreached(&look.unreached, &access, &mut |finding| found.push(finding))?;
+        }
         let changed = watch.changed();
         look.unreached.remove_all(&changed);
         found.retain(|finding| finding.page.space != space.id() || !changed.contains(finding.page.no));

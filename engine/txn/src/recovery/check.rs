@@ -58,6 +58,24 @@ impl TxnSystem {
         Ok(kept)
     }
 
+    /// Tells `sink` of those of the pages of the undo space, to which [`TxnSystem::verify`] came by
+    /// no way, that are of an undo log or of the directory: what is not in the directory is neither
+    /// undone nor purged. No crash leaves such a page, since it is linked by the mini-transaction
+    /// that allocates it, and given back by the one that cuts it off.
+    ///
+    /// # Errors
+    /// Those of reading pages other than damage.
+    pub fn verify_unreached(&self, unreached: &PageSet, acc: &Access<'_>, sink: &mut Sink<'_>) -> Result<()> {
+        for no in unreached.iter() {
+            // Damage is found where all pages are read.
+            let Some(page) = self.undo.copy(no, acc, &mut |_| ())? else { continue };
+            if UndoPage::new(&page).is_some() || Directory::new(&page).is_some() {
+                sink(self.undo.finding(no, "it is of an undo log, or of their directory, and nothing leads to it"));
+            }
+        }
+        Ok(())
+    }
+
     /// Checks the tree of an index, and that the header of each entry is one that a transaction can
     /// have written: its writer's id was given out, and its roll pointer may be that of a record.
     /// While the writer is active, the record has to be there. Adds the pages that are reached to
