@@ -8,7 +8,9 @@
 //! that are copied the same. A change may be undone, by its session or in the background, between
 //! the copy of its page and the look for the version before it: then both are done again. So are
 //! all pages, three times at most, if some were allocated or freed meanwhile: rows may have moved
-//! to one that was passed. The report says so if that was the case each time.
+//! to one that was passed. The report says so if that was the case each time. The snapshot may be
+//! given up, to keep old versions to their limit: then rows and entries would be of several
+//! moments, and the salvage fails, unless nothing has written to the table since it began.
 //!
 //! **Entries.** The table in the target never has an index that lacks entries. If it is known how
 //! entries are made - the program has created the table, or opened it for writing, in the target or
@@ -118,6 +120,7 @@ pub(crate) fn salvage_table(
         indexes => indexes,
     };
     let source = Source { instance, table, space, indexes };
+    let quiet = table.store.file.gate.quiet();
     let mut view = reference.begin(TxnOptions::snapshot());
     view.take_snapshot();
     let mut report = SalvageReport::default();
@@ -135,6 +138,7 @@ pub(crate) fn salvage_table(
                 progress(&at);
             }
             read_page(&source, &mut view, PageNo(no), &mut rows, &mut report)?;
+            source.check_view(&view, quiet)?;
         }
         rows.write(&mut report)?;
         // A split, a merge or a compaction may have moved rows to a page that was passed.
@@ -148,6 +152,7 @@ pub(crate) fn salvage_table(
         for (no, index) in indexes.iter().enumerate() {
             copy_entries(instance, index, &mut view, target, &copy, no)?;
         }
+        source.check_view(&view, quiet)?;
     }
     Ok(report)
 }
@@ -160,6 +165,18 @@ struct Source<'s> {
     space: &'s Arc<SpaceFile>,
     /// Its indexes there, the clustered one first.
     indexes: &'s [Arc<TableIndex>],
+}
+
+impl Source<'_> {
+    /// Checks that what `view` sees can be told: it was not given up, or the newest versions are
+    /// those that it sees. `quiet` is what the gate said before it was opened.
+    ///
+    /// # Errors
+    /// [`Error::SnapshotTooOld`] if not.
+    fn check_view(&self, view: &Txn, quiet: Option<u64>) -> Result<()> {
+        let is_unchanged = || quiet.is_some() && self.table.store.file.gate.quiet() == quiet;
+        if view.is_view_given_up() && !is_unchanged() { Err(Error::SnapshotTooOld) } else { Ok(()) }
+    }
 }
 
 /// The table that takes the rows, created if there is none, and where its entries come from.

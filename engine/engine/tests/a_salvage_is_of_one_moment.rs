@@ -1,0 +1,50 @@
+//! Others change so much while a table is salvaged that the snapshot of the salvage is given up. It
+//! took the newest versions then, of transactions in progress too, and lacked rows that were removed
+//! meanwhile, and called that a success.
+
+mod common;
+
+use std::cell::Cell;
+
+use common::ROWS;
+use holdfast::metrics::Counter;
+use holdfast::{Database, Error, SalvageReport, TableDefinition};
+
+const COUNT: u64 = 2_000;
+const OTHER: TableDefinition<u64, &str> = TableDefinition::new("other");
+
+fn fill(db: &Database, table: &TableDefinition<u64, &'static str>) {
+    let value = "x".repeat(1_000);
+    let write = |id| db.transact(|txn| txn.open_table(table)?.upsert(id, &value).map(drop));
+    (0..COUNT).try_for_each(write).unwrap();
+}
+
+/// What a salvage says whose snapshot is given up as it begins, since another table or this one is
+/// changed.
+fn salvage(changed: &TableDefinition<u64, &'static str>) -> Result<SalvageReport, Error> {
+    let db = common::small().version_limit_bytes(1 << 20).in_memory().unwrap();
+    fill(&db, &ROWS);
+    fill(&db, &OTHER);
+    let target = common::small().in_memory().unwrap();
+    let has_begun = Cell::new(false);
+    db.salvage_table_with("rows", &target, &|_| {
+        let given_up = || db.metrics().get(Counter::TrxSnapshotTooOld);
+        let before = given_up();
+        while !has_begun.get() && given_up() == before {
+            fill(&db, changed);
+        }
+        has_begun.set(true);
+    })
+}
+
+#[test]
+fn or_it_fails() {
+    let salvaged = salvage(&ROWS);
+    assert!(matches!(salvaged, Err(Error::SnapshotTooOld)), "{salvaged:?}");
+}
+
+#[test]
+fn if_nothing_writes_to_the_table_the_newest_rows_are_those_of_that_moment() {
+    let report = salvage(&OTHER).unwrap();
+    assert_eq!((report.rows, report.lost_pages, report.lost_values), (COUNT, 0, 0));
+}
