@@ -9,8 +9,9 @@
 //!    by page with their checksums checked, while others write them. A page that does not check out
 //!    (a write was under way) is read again, in the end through the cache, also one that is free:
 //!    the log may have records of it. Between two pieces the log is copied that was written by
-//!    then. What comes while it is copied is left for the next time, or writers that are quicker
-//!    than the copy would keep the backup from its end.
+//!    then. What comes while it is copied is left for the next time, and pages by which a file grows
+//!    are left to the log, or writers that are quicker than the copy would keep the backup from its
+//!    end.
 //! 3. The files of tables that were created meanwhile are copied, most of them before definitions
 //!    are held still; then, with these held still for a moment, the rest, and the log up to its end
 //!    at this moment. In this moment the copy keeps to no rate, and calls nothing of the program,
@@ -294,7 +295,8 @@ impl<'a> Backup<'a> {
         spaces.iter().try_for_each(|space| self.copy_file(space))
     }
 
-    /// Copies the file of a space, unless that was done.
+    /// Copies the file of a space, unless that was done. The pages by which it grows meanwhile are
+    /// begun in the log that is copied: it may grow more quickly than it is copied.
     fn copy_file(&mut self, space: &SpaceFile) -> Result<()> {
         let (id, file) = (space.id(), space.space().file());
         if !self.copied.insert(id) {
@@ -304,10 +306,14 @@ impl<'a> Backup<'a> {
         let target = self.target.open(file.name(), open)?;
         let page_size = self.instance.meta.page_size;
         let mut buf = AlignedBuf::zeroed(PIECE);
-        let mut at = 0u64;
+        let (mut at, mut pages) = (0u64, u32::MAX);
         loop {
-            let pages = space.whole_pages(&self.instance.pool().access(AccessKind::Backup))?;
-            let left = (u64::from(pages) * page_size as u64).saturating_sub(at);
+            let now = space.whole_pages(&self.instance.pool().access(AccessKind::Backup))?;
+            // The first page is copied by then, and its header counts no more.
+            if at > 0 {
+                pages = pages.min(now);
+            }
+            let left = (u64::from(now.min(pages)) * page_size as u64).saturating_sub(at);
             let n = left.min(PIECE as u64) as usize;
             if n == 0 {
                 break;
