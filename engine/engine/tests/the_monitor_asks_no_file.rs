@@ -1,6 +1,7 @@
 //! The text of the monitor and the listing of indexes show nothing of files. They asked each one
-//! for its length, and opened it again for that where it was closed: with more tables than the process
-//! may have descriptors, all of them at each SHOW ENGINE STATUS, in the places of files in use.
+//! for its length, and opened it again for that where it was closed: with more tables than the
+//! process may have descriptors, all of them at each SHOW ENGINE STATUS, in the places of files in
+//! use.
 
 mod common;
 
