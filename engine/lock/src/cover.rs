@@ -20,6 +20,7 @@
 //! * A lock is entered for the owner of a cover only where it does not conflict with those that are
 //!   there: then the cover is just going back.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_base::IndexId;
@@ -60,6 +61,10 @@ enum Moved {
 impl Cover {
     fn contains(&self, key: &[u8]) -> bool {
         *self.first <= *key && *key <= *self.last
+    }
+
+    fn range(&self) -> KeyRange {
+        KeyRange::new(Bound::Included(&self.first), Bound::Included(&self.last))
     }
 
     fn extend(&mut self, key: &[u8]) {
@@ -170,6 +175,23 @@ impl Covers {
         covers.any(|cover| cover.owner.serial() == owner.serial() && cover.mode.covers(mode) && cover.contains(key))
     }
 
+    /// The exclusive covers of an owner: the index of each, and what it reaches over.
+    pub fn exclusive_of(&self, owner: Serial) -> Vec<(IndexId, CoverId, KeyRange)> {
+        let mut found = Vec::new();
+        for part in self.by_index.parts() {
+            for (index, covers) in part.iter() {
+                let own = covers.iter().filter(|cover| cover.owner.serial() == owner && cover.mode == Mode::Exclusive);
+                found.extend(own.map(|cover| (*index, cover.id, cover.range())));
+            }
+        }
+        found
+    }
+
+    /// Removes a cover.
+    pub fn remove(&self, index: IndexId, id: CoverId) {
+        self.retain(index, |cover| cover.id != id);
+    }
+
     /// Removes the covers of an owner in `index`.
     pub fn release(&self, owner: Serial, index: IndexId) {
         self.retain(index, |cover| cover.owner.serial() != owner);
@@ -200,12 +222,10 @@ impl Covers {
 
     /// Calls `visit` with every cover: index, owner, what it reaches over, mode.
     pub fn for_each(&self, mut visit: impl FnMut(IndexId, &Arc<Owner>, KeyRange, Mode)) {
-        use std::ops::Bound::Included;
         for part in self.by_index.parts() {
             for (index, covers) in part.iter() {
                 for cover in covers {
-                    let range = KeyRange::new(Included(&cover.first), Included(&cover.last));
-                    visit(*index, &cover.owner, range, cover.mode);
+                    visit(*index, &cover.owner, cover.range(), cover.mode);
                 }
             }
         }

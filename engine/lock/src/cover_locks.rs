@@ -5,8 +5,9 @@ use std::sync::Arc;
 use holdfast_base::IndexId;
 
 use crate::cover::CoverId;
+use crate::interval::KeyRange;
 use crate::manager::LockManager;
-use crate::mode::LockMode;
+use crate::mode::{LockMode, Mode};
 use crate::owner::Owner;
 use crate::queue::Verdict;
 use crate::table::TableState;
@@ -42,6 +43,43 @@ impl LockManager {
     pub fn uncover_row(&self, index: IndexId, id: CoverId) {
         self.covers.go_back(index, id);
     }
+
+    /// Locks the rows under each exclusive cover of `owner`, which reads no more, one by one, and
+    /// removes the cover: to others it is a lock on the keys between the rows, too. `each_row`
+    /// calls its last argument with the key of each row in a range, as long as that returns true,
+    /// and returns whether there is no further one. A cover over more rows than there is memory for
+    /// stays.
+    pub fn dissolve_covers(
+        &self,
+        owner: &Arc<Owner>,
+        each_row: impl Fn(IndexId, &KeyRange, &mut dyn FnMut(&[u8]) -> bool) -> bool,
+    ) {
+        let covers = self.covers.exclusive_of(owner.serial());
+        for (index, id, range) in &covers {
+            let mut lock = |key: &[u8]| {
+                self.lock_covered(owner, *index, key);
+                self.memory() <= self.budget
+            };
+            if each_row(*index, range, &mut lock) {
+                self.covers.remove(*index, *id);
+            }
+        }
+        if !covers.is_empty() {
+            // A thread that has found a cover enters the lock that it stands for under the mutex of
+            // the row's shard: the lock is among those of `owner` after this.
+            self.shards.iter().for_each(|shard| drop(shard.lock()));
+        }
+    }
+
+    /// Enters the lock that `owner` has on `key` by a cover, as a thread does that would wait for
+    /// it.
+    fn lock_covered(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) {
+        let row = self.row(index, key);
+        let mut rows = self.shard(&row).lock();
+        if !rows.get(&row).is_some_and(|queue| queue.conflicts(owner, Mode::Exclusive)) {
+            self.grant_row(&mut rows, owner, &row, Mode::Exclusive);
+        }
+    }
 }
 
 #[cfg(all(test, not(shuttle)))]
@@ -70,6 +108,29 @@ mod tests {
         }
         manager.release_all(&reader);
         assert!(!manager.blocked(&other, T, b"b"));
+    }
+
+    #[test]
+    fn a_cover_that_is_dissolved_leaves_its_rows_locked_and_no_other_key() {
+        const T: IndexId = IndexId(1);
+        let [owner, other] = [1, 2].map(Owner::new);
+        for (memory, keeps_between) in [(1 << 20, false), (0, true)] {
+            let manager = LockManager::new(memory, Metrics::new());
+            manager.lock_row(&owner, T, b"a", Exclusive, LockWait::NoWait, None).unwrap();
+            let cover = manager.begin_cover(&owner, T, Exclusive, b"a").unwrap();
+            assert!(manager.cover_row(&owner, T, cover, b"c"));
+            manager.dissolve_covers(&owner, |index, range, lock| {
+                assert!(index == T && range.contains(b"b") && !range.contains(b"d"));
+                [b"a", b"c"].iter().all(|key| lock(*key))
+            });
+            for (key, stays) in [(b"a", true), (b"b", keeps_between), (b"c", true)] {
+                assert_eq!(manager.blocked(&other, T, key), stays, "{memory} bytes");
+            }
+            manager.release_reads(&owner, |_, _| true);
+            assert!(manager.blocked(&other, T, b"c"));
+            manager.give_up_locks(&owner, None);
+            assert_eq!((manager.memory(), manager.locks().len()), (0, 0));
+        }
     }
 
     /// One on any table once kept all cursors from locking rows as one.

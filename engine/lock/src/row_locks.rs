@@ -249,7 +249,7 @@ impl LockManager {
         true
     }
 
-    fn grant_row(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) {
+    pub(crate) fn grant_row(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) {
         let mut held = owner.held.lock();
         if held.closed || held.blocked.is_some() || held.reads_are_over && mode == Mode::Shared {
             return;

@@ -391,28 +391,6 @@ impl Txn {
         Ok(())
     }
 
-    /// Releases the locks by which the prepared transaction kept what it has only read: it reads no
-    /// more. Sessions that wait for these locks go on.
-    ///
-    /// # Errors
-    /// [`Error::InvalidArgument`] if the transaction is not prepared.
-    pub fn release_reads(&mut self) -> Result<()> {
-        if self.state != State::Prepared {
-            return Err(Error::invalid("only a prepared transaction releases locks before its end"));
-        }
-        let acc = self.system.store.pool().access(holdfast_pool::AccessKind::Point);
-        let mut bytes = Vec::new();
-        let mut is_there = |index: IndexId, key: &[u8]| {
-            let Some(index) = self.system.index(index) else { return true };
-            let Some(_pinned) = index.pin() else { return true };
-            let is_dead =
-                |bytes: &[u8]| VersionHeader::decode(bytes).is_some_and(|(h, _)| h.deleted && h.txn != self.id);
-            index.tree().get(key, &acc, &mut bytes).map_or(true, |found| found && !is_dead(&bytes))
-        };
-        self.system.locks.release_reads(self.owner(), &mut is_there);
-        Ok(())
-    }
-
     /// Fixes the transaction's place in the commit order and makes its changes visible, without
     /// waiting for the disk: short, and callable from another thread. [`Txn::commit`] has to
     /// follow.

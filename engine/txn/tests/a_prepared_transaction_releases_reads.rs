@@ -56,6 +56,32 @@ fn and_keeps_what_it_has_changed_or_is_to_change() {
     assert_eq!(db.sys.locks().memory(), 0);
 }
 
+/// Rows behind the 64th of a scan are locked as one, and so were the keys between them, until the
+/// end.
+#[test]
+fn and_the_keys_between_the_rows_of_a_scan() {
+    let db = Db::new();
+    let keys: Vec<String> = (0..200).map(|n| format!("{n:03}")).collect();
+    db.commit(|txn| keys.iter().for_each(|key| txn.insert(&db.rows, key.as_bytes(), b"a").unwrap()));
+    db.commit(|txn| assert!(txn.delete(&db.rows, b"150", None).unwrap()));
+    let mut txn = db.at(Isolation::RepeatableRead);
+    let options = CursorOptions { lock: Some(LockMode::Exclusive), ..CursorOptions::default() };
+    let read = scan_with(&mut txn, &db.rows, Bound::Unbounded, Bound::Unbounded, options).unwrap();
+    assert_eq!(read.len(), keys.len() - 1);
+    assert!(txn.update(&db.rows, b"120", b"b", None).unwrap());
+    let between = ["001x", "100x", "150", "198x"];
+    assert!(!between.iter().any(|key| can_insert(&db, key)));
+    txn.prepare(b"xid", FlushAtCommit::Sync).unwrap();
+    txn.release_reads().unwrap();
+    assert!(between.iter().all(|key| can_insert(&db, key)));
+    for key in &keys {
+        assert_eq!(is_locked(&db, key), key != "150", "{key}");
+    }
+    txn.commit(FlushAtCommit::Sync).unwrap();
+    assert!(!keys.iter().any(|key| is_locked(&db, key)));
+    assert_eq!(db.sys.locks().memory(), 0);
+}
+
 /// Its view stayed open until its end, and could not be given up, since the transaction had changed
 /// a row.
 #[test]

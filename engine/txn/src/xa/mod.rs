@@ -2,3 +2,4 @@
 
 mod adopt;
 pub(crate) mod prepared;
+mod reads;
