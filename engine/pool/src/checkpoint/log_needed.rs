@@ -46,10 +46,12 @@ impl Core {
     /// Syncs all files with page writes that are done but not durable.
     ///
     /// # Errors
-    /// Of the sync, which also poisons the database.
+    /// Of the sync, which also poisons the database; the poison, if another thread's has failed.
     pub(crate) fn sync_home(&self) -> Result<()> {
-        self.wal.check_poisoned()?;
         let _syncing = self.unsynced.syncing.lock();
+        // Behind the lock: a sync that the caller has waited for may have failed, and what it took
+        // over is not durable.
+        self.wal.check_poisoned()?;
         let spaces = {
             let mut state = self.unsynced.state.lock();
             if state.done == Lsn::MAX {
@@ -114,5 +116,41 @@ impl Core {
             self.signals.wake_checkpointer();
         }
         Ok(lsn)
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
+mod tests {
+    use std::sync::Arc;
+
+    use holdfast_base::Error;
+    use holdfast_io::{Disk, MemoryDisk};
+    use holdfast_metrics::Metrics;
+    use holdfast_wal::{Wal, WalConfig};
+
+    use crate::{AccessKind, Pool, PoolConfig};
+
+    /// A thread that made room in the double-write file waited for the sync of another one. That
+    /// failed, and the thread took the pages for durable, and gave their good copies away.
+    #[test]
+    fn a_sync_that_fails_makes_nothing_durable_for_those_that_wait_for_it() {
+        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+        let metrics = Metrics::new();
+        let wal = Wal::create(disk.clone(), [7; 16], WalConfig::default(), metrics.clone()).unwrap();
+        let mut config = PoolConfig::new(disk, 16 << 10, 32 << 14);
+        config.background = false;
+        let pool = Pool::new(config, wal.clone(), metrics).unwrap();
+        let access = pool.access(AccessKind::Point);
+        let core = access.core;
+        std::thread::scope(|scope| {
+            // The other thread has taken over all that was to be synced.
+            let syncing = core.unsynced.syncing.lock();
+            let waiting = scope.spawn(|| core.sync_home());
+            // By then it waits.
+            (0..10_000).for_each(|_| std::thread::yield_now());
+            wal.poison("a sync of t16.hf failed");
+            drop(syncing);
+            assert!(matches!(waiting.join().unwrap(), Err(Error::Poisoned(_))));
+        });
     }
 }
