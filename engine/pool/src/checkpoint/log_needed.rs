@@ -63,14 +63,26 @@ impl Core {
             std::mem::take(&mut state.spaces)
         };
         for space in spaces.values().filter(|_| !holdfast_base::planted!("page-writes-not-synced")) {
-            self.sync_space(space)?;
+            self.sync_file(space)?;
         }
         self.unsynced.state.lock().syncing = Lsn::MAX;
         Ok(())
     }
 
+    /// Syncs the file of a space. The system tells of a write that has failed once: of two syncs of
+    /// a file at a time one would take the page for durable. So there is one at a time, and the
+    /// poison is set before the next one.
+    ///
+    /// # Errors
+    /// As [`Core::sync_home`].
     pub(crate) fn sync_space(&self, space: &Space) -> Result<()> {
+        let _syncing = self.unsynced.syncing.lock();
         self.wal.check_poisoned()?;
+        self.sync_file(space)
+    }
+
+    /// The caller holds `syncing`.
+    fn sync_file(&self, space: &Space) -> Result<()> {
         let start = holdfast_base::time::Instant::now();
         let result = space.file.sync();
         let took = start.elapsed();
@@ -123,34 +135,51 @@ impl Core {
 mod tests {
     use std::sync::Arc;
 
-    use holdfast_base::Error;
-    use holdfast_io::{Disk, MemoryDisk};
+    use holdfast_base::{Error, SpaceId};
+    use holdfast_io::{Create, Disk, FileKind, MemoryDisk, OpenOptions};
     use holdfast_metrics::Metrics;
     use holdfast_wal::{Wal, WalConfig};
 
+    use super::*;
     use crate::{AccessKind, Pool, PoolConfig};
 
-    /// A thread that made room in the double-write file waited for the sync of another one. That
-    /// failed, and the thread took the pages for durable, and gave their good copies away.
-    #[test]
-    fn a_sync_that_fails_makes_nothing_durable_for_those_that_wait_for_it() {
+    /// What `sync` returns that begins while the sync of another thread is under way, which fails.
+    fn beside_one_that_fails(sync: impl Fn(&Core, &Space) -> Result<()> + Sync) -> Result<()> {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let metrics = Metrics::new();
         let wal = Wal::create(disk.clone(), [7; 16], WalConfig::default(), metrics.clone()).unwrap();
-        let mut config = PoolConfig::new(disk, 16 << 10, 32 << 14);
+        let mut config = PoolConfig::new(disk.clone(), 16 << 10, 32 << 14);
         config.background = false;
         let pool = Pool::new(config, wal.clone(), metrics).unwrap();
+        let file = disk.open("t16.hf", OpenOptions::new(FileKind::Data).create(Create::New)).unwrap();
+        let space = pool.open_space(SpaceId(16), file).unwrap();
         let access = pool.access(AccessKind::Point);
         let core = access.core;
         std::thread::scope(|scope| {
             // The other thread has taken over all that was to be synced.
             let syncing = core.unsynced.syncing.lock();
-            let waiting = scope.spawn(|| core.sync_home());
+            let waiting = scope.spawn(|| sync(core, &space));
             // By then it waits.
             (0..10_000).for_each(|_| std::thread::yield_now());
             wal.poison("a sync of t16.hf failed");
             drop(syncing);
-            assert!(matches!(waiting.join().unwrap(), Err(Error::Poisoned(_))));
-        });
+            waiting.join().unwrap()
+        })
+    }
+
+    /// A thread that made room in the double-write file waited for the sync of another one. That
+    /// failed, and the thread took the pages for durable, and gave their good copies away.
+    #[test]
+    fn a_sync_that_fails_makes_nothing_durable_for_those_that_wait_for_it() {
+        let synced = beside_one_that_fails(|core, _| core.sync_home());
+        assert!(matches!(synced, Err(Error::Poisoned(_))), "{synced:?}");
+    }
+
+    /// The end of a compaction synced a file that a checkpoint was syncing, too. The system told
+    /// one of the two that a write had failed, and the other one took the page for durable.
+    #[test]
+    fn a_file_is_synced_by_one_thread_at_a_time() {
+        let synced = beside_one_that_fails(Core::sync_space);
+        assert!(matches!(synced, Err(Error::Poisoned(_))), "{synced:?}");
     }
 }

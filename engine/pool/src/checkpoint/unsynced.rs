@@ -13,7 +13,8 @@ use crate::resident::space::Space;
 #[derive(Default)]
 pub(crate) struct Unsynced {
     pub(crate) state: Mutex<UnsyncedState>,
-    /// Held during a sync; taken before `state`.
+    /// Held during a sync of files of pages, and until the poison is set if that fails; taken
+    /// before `state`. Its holder takes no latch.
     pub(crate) syncing: Mutex<()>,
 }
 
