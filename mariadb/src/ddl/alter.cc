@@ -158,12 +158,19 @@ bool can_have(const TABLE *table, const TABLE *altered, uint i, uint source)
   return was->real_maybe_null() == now->real_maybe_null() || !(was->flags & MATTERS);
 }
 
-/* Whether each default is a value of its column. Says nothing: the defaults are put in once more. */
-bool have_defaults(TABLE *altered, const Sources &sources)
+/* While it lives, warnings and notes are no news: they were given when the same was done before. */
+class Said_before : public Internal_error_handler
 {
-  Check_level_instant_set quiet(altered->in_use, CHECK_FIELD_IGNORE);
-  return !fill_defaults(altered, sources);
-}
+  THD *const thd;
+public:
+  explicit Said_before(THD *thd) : thd(thd) { thd->push_internal_handler(this); }
+  ~Said_before() override { thd->pop_internal_handler(); }
+
+  bool handle_condition(THD *, uint, const char *, Sql_condition::enum_warning_level *level, const char *, Sql_condition **) override
+  {
+    return *level != Sql_condition::WARN_LEVEL_ERROR;
+  }
+};
 
 /* Whether rows that stay as they are can be those of the altered table. */
 bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_info *info, const Row_layout &layout)
@@ -180,7 +187,7 @@ bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_
     if (!can_have(table, altered, i, sources[i]))
       return false;
   }
-  return layout.can_become(Row_layout(altered), sources) && have_defaults(altered, sources);
+  return layout.can_become(Row_layout(altered), sources) && !fill_defaults(altered, sources);
 }
 
 /* Whether the indexes of the statement can come and go by themselves. */
@@ -434,6 +441,7 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
   if (info->handler_flags & CHANGED_COLUMNS)
   {
     Sources sources= sources_of(info);
+    Said_before silent(ha_thd());
     if (fill_defaults(altered, sources))
       return alter_failed(HA_ERR_GENERIC);
     Row_layout layout(altered);
