@@ -53,11 +53,12 @@ public:
   void table_locked() { locked_tables++; }
   void table_unlocked();
 
-  /* A table is done with what it has read for a statement, or for a part of one. */
+  /* A table is done with what it has read for a statement, or for a part of one. A transaction that was prepared by XA reads no
+     more, and another session may be freeing it: the server may have taken it from this one. */
   static void table_reset(THD *thd)
   {
     Connection *user= thd ? existing(thd) : nullptr;
-    if (user && user->transaction && !user->in_statement)
+    if (user && user->held_xid.empty() && user->transaction && !user->in_statement)
       hf_statement_end(user->transaction);
   }
 
