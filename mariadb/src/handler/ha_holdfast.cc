@@ -138,10 +138,10 @@ int ha_holdfast::external_lock(THD *thd, int type)
     end_alone();
   if (type == F_UNLCK)
   {
+    connection->table_unlocked();
     // What HANDLER reads goes on in a later statement.
     if (table->open_by_handler)
       leave_cursor();
-    connection->table_unlocked();
     return 0;
   }
   if (type == F_WRLCK && !is_sequence)
@@ -186,8 +186,7 @@ int ha_holdfast::reset()
     hf_cursor_release(scan.cursor);
   }
   Connection::table_reset(ha_thd());
-  place.is_at_entry= false;
-  writing.has_changed= false;
+  place.is_at_entry= writing.has_changed= false;
   place.is_at_row= copying.is_loading= reading.heads_refused= reading.is_semi_consistent= place.given_unlocked= linking.is_known= false;
   // They keep the files of other tables.
   linking.links.reset();
@@ -312,13 +311,14 @@ void ha_holdfast::pass_shown()
   ahead.asked= 1;
 }
 
-/* The transaction may end. A read that goes on afterwards seeks from the place of the entry read last. */
+/* The statement is over, without a reset. A read that goes on afterwards seeks from the place of the entry read last. */
 void ha_holdfast::leave_cursor()
 {
   if (!scan.cursor)
     return;
   pass_shown();
   hf_cursor_release(scan.cursor);
+  Connection::table_reset(ha_thd());
   place.is_at_entry= false;
   place.is_left= true;
 }
