@@ -151,14 +151,15 @@ extern "C" void collect_of_binary_log(void *context, hf_slice bytes)
     static_cast<std::vector<std::string> *>(context)->emplace_back((const char *) bytes.data, bytes.len);
 }
 
-/* Undoes a transaction that stood between its prepare and its commit. */
-static void roll_back_prepared(const std::string &xid)
+/* Undoes a transaction that stood between its prepare and its commit. True if that failed, and was logged. */
+static bool roll_back_prepared(const std::string &xid)
 {
   hf_transaction *transaction= nullptr;
   if (logged_error(hf_adopt(database, slice(xid), &transaction), "taking over a prepared transaction"))
-    return;
-  logged_error(hf_rollback(transaction), "rolling back a prepared transaction");
+    return true;
+  bool failed= logged_error(hf_rollback(transaction), "rolling back a prepared transaction") != 0;
   hf_transaction_free(transaction);
+  return failed;
 }
 
 bool settle_copy()
@@ -170,7 +171,9 @@ bool settle_copy()
   std::vector<std::string> prepared;
   if (!error && logged_error(hf_prepared(database, collect_of_binary_log, &prepared), "listing prepared transactions"))
     return true;
-  std::for_each(prepared.begin(), prepared.end(), roll_back_prepared);
+  // A copy of which some are left is a copy still.
+  if (std::count_if(prepared.begin(), prepared.end(), roll_back_prepared))
+    return true;
   if (!prepared.empty())
     sql_print_information("Holdfast: the database is a copy of a server that ran: %zu transactions that were being committed "
                           "at its end are rolled back", prepared.size());
