@@ -1,5 +1,5 @@
-//! The directory of undo logs named fewer logs than there are, on a page with the right checksum: an
-//! unfinished transaction that is not in the directory is not undone, and its rows are taken for
+//! The directory of undo logs named fewer logs than there are, on a page with the right checksum:
+//! an unfinished transaction that is not in the directory is not undone, and its rows are taken for
 //! committed ones. A check counted the logs' pages as lost space and called the database sound.
 
 mod common;

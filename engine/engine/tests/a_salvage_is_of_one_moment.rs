@@ -1,6 +1,6 @@
 //! Others change so much while a table is salvaged that the snapshot of the salvage is given up. It
-//! took the newest versions then, of transactions in progress too, and lacked rows that were removed
-//! meanwhile, and called that a success.
+//! took the newest versions then, of transactions in progress too, and lacked rows that were
+//! removed meanwhile, and called that a success.
 
 mod common;
 

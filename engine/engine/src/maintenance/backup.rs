@@ -9,9 +9,9 @@
 //!    by page with their checksums checked, while others write them. A page that does not check out
 //!    (a write was under way) is read again, in the end through the cache, also one that is free:
 //!    the log may have records of it. Between two pieces the log is copied that was written by
-//!    then. What comes while it is copied is left for the next time, and pages by which a file grows
-//!    are left to the log, or writers that are quicker than the copy would keep the backup from its
-//!    end.
+//!    then. What comes while it is copied is left for the next time, and pages by which a file
+//!    grows are left to the log, or writers that are quicker than the copy would keep the backup
+//!    from its end.
 //! 3. The files of tables that were created meanwhile are copied, most of them before definitions
 //!    are held still; then, with these held still for a moment, the rest, and the log up to its end
 //!    at this moment. In this moment the copy keeps to no rate, and calls nothing of the program,
