@@ -10,6 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::cache::Cache;
 use crate::hold::hold;
@@ -208,9 +209,8 @@ impl<'c> Server<'c> {
     pub fn kill(&self) -> anyhow::Result<()> {
         self.hold()?;
         let pid = self.process().context("the server is not running")?;
-        if !Command::new("kill").args(["-9", &pid]).status()?.success() {
-            bail!("process {pid} could not be killed");
-        }
+        let process = pid.parse().ok().and_then(Pid::from_raw).context("the number of a process")?;
+        kill_process(process, Signal::KILL).with_context(|| format!("process {pid} could not be killed"))?;
         let begun = Instant::now();
         while runs(&pid) && begun.elapsed() < PATIENCE {
             sleep(Duration::from_millis(10));

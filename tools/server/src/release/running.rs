@@ -8,6 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::{Origin, Release};
 use crate::cache::Cache;
@@ -143,7 +144,7 @@ impl ReleasedServer {
     fn shut_down_within(&mut self, limit: Duration) -> anyhow::Result<()> {
         let name = self.release.name();
         let Some(child) = &mut self.child else { return Ok(()) };
-        let told = Command::new("kill").arg(child.id().to_string()).status()?.success();
+        let told = kill_process(Pid::from_child(child), Signal::TERM).is_ok();
         let begun = Instant::now();
         let status = loop {
             if let Some(status) = child.try_wait()? {
