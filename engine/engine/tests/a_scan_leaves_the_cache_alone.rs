@@ -3,6 +3,7 @@
 
 mod common;
 
+use holdfast::metrics::Counter;
 use holdfast::{Database, ReadOptions, Scan, TableDefinition};
 
 const HOT: TableDefinition<u64, &[u8]> = TableDefinition::new("hot");
@@ -52,6 +53,30 @@ fn misses_beside(scan: Scan) -> u64 {
         assert_eq!(rows, 40_000);
     }
     hot_misses(&db) - before
+}
+
+/// The pages of large values are most of such a table. It was taken for as large as its leaves, so
+/// that no pass over it was a scan, or none of a table that counts.
+#[test]
+fn large_values_are_a_part_of_the_scan() {
+    const VALUES: TableDefinition<u64, &[u8]> = TableDefinition::new("values");
+    let db = common::small().in_memory().unwrap();
+    db.create_table_with(&VALUES, |loader| (0..300).try_for_each(|i| loader.push(i, &[9; 100_000]))).unwrap();
+    for scan in [Scan::Auto, Scan::Yes] {
+        let before = db.metrics_snapshot();
+        let txn = db.begin_read().unwrap();
+        let table = txn.open_table(&VALUES).unwrap();
+        let mut cursor = table.cursor(&ReadOptions::new().scan(scan));
+        cursor.seek(..).unwrap();
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        while cursor.next_into(&mut key, &mut value).unwrap() {
+            assert_eq!(value.len(), 100_000);
+        }
+        let after = db.metrics_snapshot();
+        let counted = |counter| after.get(counter) - before.get(counter);
+        let (read, through_ring) = (counted(Counter::PagesRead), counted(Counter::PagesEvictedRing));
+        assert!(read > 5_000 && through_ring > read / 2, "{read} pages were read, {through_ring} through the ring");
+    }
 }
 
 #[test]

@@ -38,10 +38,11 @@ impl RowCursor {
             if let Ok(Some(spot)) = read
                 && system.locks.taken_back() == taken_back
             {
-                let mut value = mem::take(&mut self.value);
+                let (mut value, before) = (mem::take(&mut self.value), acc.requests());
                 let exists = self.value_of_locked(spot, payload, &acc, &mut value);
+                let read = acc.requests() - before;
                 drop(acc);
-                self.value = value;
+                (self.value, self.beside) = (value, self.beside + read);
                 return exists;
             }
             locking.shared.lock().read.give_buffer(payload);
@@ -76,10 +77,11 @@ impl RowCursor {
         match lock_and_read(system, EntryRef::new(index, &self.key), request, seen, &acc, &mut payload) {
             Ok(spot) => {
                 let has_gone = self.has_gone_meanwhile(spot, &payload)?;
-                let mut value = mem::take(&mut self.value);
+                let (mut value, before) = (mem::take(&mut self.value), acc.requests());
                 let exists = self.value_of_locked(spot, payload, &acc, &mut value);
+                let read = acc.requests() - before;
                 drop(acc);
-                self.value = value;
+                (self.value, self.beside) = (value, self.beside + read);
                 if has_gone {
                     self.read_anew();
                 } else if matches!(exists, Ok(true)) {

@@ -70,6 +70,10 @@ pub struct RowCursor {
     pub(super) statement: u32,
     /// How far it has come.
     walk: Walk,
+    /// Pages of large values that it has read.
+    pub(super) beside: u64,
+    /// How many pages it had come to when the plan was made.
+    planned_at: u64,
     from: End,
     to: End,
     /// How many changes of the transaction, and of them how many to this index, the cursor has
@@ -163,6 +167,8 @@ impl RowCursor {
             plan: None,
             statement: system.store.pool().access(AccessKind::Range).statement(),
             walk: Walk::default(),
+            beside: 0,
+            planned_at: 0,
             from,
             to,
             changes_seen: owner.changes(),
@@ -476,23 +482,32 @@ impl RowCursor {
         Ok(())
     }
 
-    /// The number of leaves of the range if the cursor becomes a scan now. What counts is the size
-    /// of the whole range, not of the rest.
-    fn decide_scan(&self) -> Result<Option<u64>> {
+    /// The number of pages of the range if the cursor becomes a scan now, or if its pages are no
+    /// threat to the cache as far as was known and there turn out to be more. What counts is the
+    /// size of the whole range, not of the rest. How many pages large values have is known from
+    /// those that it has come to.
+    fn decide_scan(&mut self) -> Result<Option<u64>> {
+        let come = self.walk.leaves + self.beside;
         let wanted = match self.scan {
             ScanMode::Never => false,
             ScanMode::Declared => true,
             ScanMode::Auto => {
                 let frames = self.system.store.pool().frames() as u64;
-                self.walk.leaves > SCAN_AFTER_LEAVES.min(frames / SCAN_AFTER_DIVISOR)
+                come > SCAN_AFTER_LEAVES.min(frames / SCAN_AFTER_DIVISOR)
             }
         };
-        if !wanted || self.plan.is_some() {
+        let is_planned = self.plan.is_some_and(|plan| {
+            // Not at each batch: it is a look at the tree.
+            !plan.admits_all() || self.beside < self.walk.leaves || come < 2 * self.planned_at
+        });
+        if !wanted || is_planned {
             return Ok(None);
         }
+        self.planned_at = come;
         let probe = self.system.store.pool().access(AccessKind::Point).with_statement(self.statement);
         let (from, to) = (borrow(&self.from), borrow(&self.to));
-        Ok(Some(self.index.tree().estimate(from, to, &probe)?.leaves))
+        let leaves = self.index.tree().estimate(from, to, &probe)?.leaves;
+        Ok(Some(leaves.saturating_add(leaves.saturating_mul(self.beside) / self.walk.leaves.max(1))))
     }
 
     /// Reads the entry of `self.key` from the tree, as the view sees it, into `self.value`; false
@@ -513,6 +528,7 @@ impl RowCursor {
             Seen::Version => {
                 let acc = access(&self.system, &self.index, self.statement, self.plan);
                 self.system.value_of(&self.index, &payload, self.part, Some(view), &acc, &mut self.value)?;
+                self.beside += acc.requests();
                 Ok(true)
             }
             Seen::Nothing => view.check().map(|()| false),
