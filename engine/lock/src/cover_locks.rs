@@ -48,7 +48,7 @@ impl LockManager {
     /// removes the cover: to others it is a lock on the keys between the rows, too. `each_row`
     /// calls its last argument with the key of each row in a range, as long as that returns true,
     /// and returns whether there is no further one. A cover over more rows than there is memory for
-    /// stays.
+    /// stays, without locks on the rows: they would keep that memory from others.
     pub fn dissolve_covers(
         &self,
         owner: &Arc<Owner>,
@@ -62,6 +62,8 @@ impl LockManager {
             };
             if each_row(*index, range, &mut lock) {
                 self.covers.remove(*index, *id);
+            } else {
+                self.leave_to_cover(owner, *index, range);
             }
         }
         if !covers.is_empty() {
@@ -79,6 +81,21 @@ impl LockManager {
         if !rows.get(&row).is_some_and(|queue| queue.conflicts(owner, Mode::Exclusive)) {
             self.grant_row(&mut rows, owner, &row, Mode::Exclusive);
         }
+    }
+
+    /// Gives up the locks of `owner` on rows in `range`, for which its exclusive cover stands. Where
+    /// others wait, they were promised that this lock is what they wait for.
+    fn leave_to_cover(&self, owner: &Owner, index: IndexId, range: &KeyRange) {
+        let rows: Vec<_> = {
+            let mut held = owner.held.lock();
+            let is_covered = |(of, key): &(IndexId, Arc<[u8]>)| *of == index && range.contains(key);
+            let (rows, others) = std::mem::take(&mut held.rows).into_iter().partition(is_covered);
+            held.rows = others;
+            rows
+        };
+        let is_kept = |(_, key): &(IndexId, Arc<[u8]>)| !self.release_uncontended(owner, index, key, Mode::Exclusive);
+        let kept: Vec<_> = rows.into_iter().filter(is_kept).collect();
+        owner.held.lock().rows.extend(kept);
     }
 }
 
@@ -131,6 +148,27 @@ mod tests {
             manager.give_up_locks(&owner, None);
             assert_eq!((manager.memory(), manager.locks().len()), (0, 0));
         }
+    }
+
+    /// The rows that had been locked before there was no room for more kept all of the memory, and
+    /// the locks of others became table locks.
+    #[test]
+    fn a_cover_that_stays_leaves_the_memory_to_others() {
+        const T: IndexId = IndexId(1);
+        let [owner, other] = [1, 2].map(Owner::new);
+        let manager = LockManager::new(8 << 10, Metrics::new());
+        let keys: Vec<_> = (0..100u32).map(u32::to_be_bytes).collect();
+        manager.lock_row(&owner, T, &keys[0], Exclusive, LockWait::NoWait, None).unwrap();
+        let cover = manager.begin_cover(&owner, T, Exclusive, &keys[0]).unwrap();
+        assert!(keys[1..].iter().all(|key| manager.cover_row(&owner, T, cover, key)));
+        let before = manager.memory();
+        manager.dissolve_covers(&owner, |_, _, lock| keys.iter().all(|key| lock(key)));
+        assert!(manager.memory() <= before, "{} bytes, {before} before", manager.memory());
+        manager.release_reads(&owner, |_, _| true);
+        assert!(keys.iter().all(|key| manager.blocked(&other, T, key)));
+        manager.release_all(&owner);
+        assert!(!manager.blocked(&other, T, &keys[1]));
+        assert_eq!((manager.memory(), manager.locks().len()), (0, 0));
     }
 
     /// One on any table once kept all cursors from locking rows as one.
