@@ -282,9 +282,10 @@ impl Database {
     /// [`crate::Error::TableNotFound`]; [`crate::Error::TableMismatch`] if the table in `target`
     /// has other types, or indexes of which it is not known how their entries are made;
     /// [`crate::Error::InvalidArgument`] if `target` is this database;
-    /// [`crate::Error::SnapshotTooOld`] if the table is written to meanwhile and the snapshot is
-    /// given up ([`crate::Builder::version_limit_bytes`]): what is in `target` then is of several
-    /// moments; errors of `target`.
+    /// [`crate::Error::SnapshotTooOld`] if the table is written to meanwhile, or a transaction
+    /// without a session is unfinished, and the snapshot is given up
+    /// ([`crate::Builder::version_limit_bytes`]): what is in `target` then is of several moments;
+    /// errors of `target`.
     pub fn salvage_table(&self, name: &str, target: &Database) -> Result<crate::SalvageReport> {
         self.salvage_table_with(name, target, &|_| ())
     }

@@ -10,7 +10,8 @@
 //! all pages, three times at most, if some were allocated or freed meanwhile: rows may have moved
 //! to one that was passed. The report says so if that was the case each time. The snapshot may be
 //! given up, to keep old versions to their limit: then rows and entries would be of several
-//! moments, and the salvage fails, unless nothing has written to the table since it began.
+//! moments, and the salvage fails, unless nothing has written to the table since it began, and no
+//! transaction without a session is unfinished.
 //!
 //! **Entries.** The table in the target never has an index that lacks entries. If it is known how
 //! entries are made - the program has created the table, or opened it for writing, in the target or
@@ -120,7 +121,9 @@ pub(crate) fn salvage_table(
         indexes => indexes,
     };
     let source = Source { instance, table, space, indexes };
-    let quiet = table.store.file.gate.quiet();
+    // The gate does not count a transaction without a session, prepared or unfinished: what it has
+    // changed is among the newest versions.
+    let quiet = table.store.file.gate.quiet().filter(|_| !instance.txns.has_unfinished());
     let mut view = reference.begin(TxnOptions::snapshot());
     view.take_snapshot();
     let mut report = SalvageReport::default();
@@ -169,7 +172,8 @@ struct Source<'s> {
 
 impl Source<'_> {
     /// Checks that what `view` sees can be told: it was not given up, or the newest versions are
-    /// those that it sees. `quiet` is what the gate said before it was opened.
+    /// those that it sees. `quiet` is what the gate said before it was opened; `None` if
+    /// transactions without a session may have changed the table.
     ///
     /// # Errors
     /// [`Error::SnapshotTooOld`] if not.

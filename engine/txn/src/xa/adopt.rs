@@ -46,7 +46,8 @@ impl TxnSystem {
 
     /// Whether there are transactions that are neither committed nor rolled back and that no
     /// session began.
-    pub(crate) fn has_unfinished(&self) -> bool {
+    #[must_use]
+    pub fn has_unfinished(&self) -> bool {
         self.prepared.any_left() || self.losers.len() > 0
     }
 
