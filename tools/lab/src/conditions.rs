@@ -1,5 +1,6 @@
 //! What else the machine did while an experiment ran: the processor time that others took, the time
-//! that the host did not give, and how far its cores are from each other.
+//! that the host did not give, and how far its cores are from each other. The processor is the
+//! cores that this process may use: on another core a program takes nothing from it.
 //!
 //! The lab's own work is that of its process and of all processes that descend from it: servers and
 //! clients. Whatever else was busy is others'.
@@ -10,6 +11,8 @@ use std::fs;
 use std::ops::Range;
 
 use serde::Serialize;
+
+use crate::pin;
 
 /// The state of the machine over a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -73,7 +76,7 @@ impl Ticks {
         let stats = processes.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
         let ours = of_descendants(std::process::id(), stats.filter_map(|stat| process(&stat)));
         let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
-        Ticks { ours, ..machine(&stat) }
+        Ticks { ours, ..machine(&stat, pin::cpus_given()) }
     }
 
     fn between(from: Ticks, to: Ticks) -> Conditions {
@@ -84,9 +87,25 @@ impl Ticks {
     }
 }
 
-/// The first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
-fn machine(stat: &str) -> Ticks {
-    let line = stat.lines().next().unwrap_or_default();
+/// The ticks of the cores `cpus` in `/proc/stat`; of all if it does not have each of them, as in
+/// containers that are shown cores of their own.
+fn machine(stat: &str, cpus: &[usize]) -> Ticks {
+    let line_of = |cpu: &usize| {
+        let name = format!("cpu{cpu}");
+        stat.lines().find(|line| line.split_whitespace().next() == Some(name.as_str()))
+    };
+    let lines: Option<Vec<&str>> = cpus.iter().map(line_of).collect();
+    let lines = lines.filter(|lines| !lines.is_empty()).unwrap_or_else(|| stat.lines().take(1).collect());
+    lines.into_iter().map(ticks).fold(Ticks::default(), |sum, of| Ticks {
+        all: sum.all + of.all,
+        busy: sum.busy + of.busy,
+        stolen: sum.stolen + of.stolen,
+        ours: 0,
+    })
+}
+
+/// A line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal.
+fn ticks(line: &str) -> Ticks {
     let fields: Vec<u64> = line.split_whitespace().skip(1).take(8).filter_map(|n| n.parse().ok()).collect();
     let [user, nice, system, idle, iowait, irq, softirq, stolen] = fields[..] else { return Ticks::default() };
     let busy = user + nice + system + irq + softirq;
@@ -139,12 +158,30 @@ mod tests {
 
     #[test]
     fn the_time_of_others_is_what_is_left_of_the_busy_time() {
-        let from = Ticks { ours: 10, ..machine("cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1 1\n") };
-        let to = Ticks { ours: 110, ..machine("cpu  200 50 150 1000 10 0 10 90 0 0\n") };
+        let from = Ticks { ours: 10, ..machine("cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1 1\n", &[]) };
+        let to = Ticks { ours: 110, ..machine("cpu  200 50 150 1000 10 0 10 90 0 0\n", &[]) };
         let conditions = Ticks::between(from, to);
         assert!((conditions.others - 110.0 / 510.0).abs() < 1e-9 && (conditions.stolen - 90.0 / 510.0).abs() < 1e-9);
         assert!(!conditions.quiet() && Conditions::quiet_machine().quiet());
-        assert_eq!(machine("nothing"), Ticks::default());
+        assert_eq!(machine("nothing", &[0]), Ticks::default());
+    }
+
+    /// Another program that had both cores of a run of two on a machine of 64 took 3 % of the
+    /// processor: the machine was quiet, and a single figure beyond its bar failed.
+    #[test]
+    fn only_the_cores_that_the_run_may_use_count() {
+        let stat = |busy: u64| {
+            let rest = (2..64).map(|cpu| format!("cpu{cpu} 0 0 0 1000 0 0 0 0 0 0\n")).collect::<String>();
+            let ours = [0, 1].map(|cpu| format!("cpu{cpu} {busy} 0 0 {} 0 0 0 0 0 0\n", 1000 - busy)).concat();
+            format!("cpu  {} 0 0 {} 0 0 0 0 0 0\n{ours}{rest}intr 7\n", 2 * busy, 64_000 - 2 * busy)
+        };
+        let others = |cpus: &[usize]| Ticks::between(Ticks::default(), machine(&stat(800), cpus)).others;
+        assert!((others(&[0, 1]) - 0.8).abs() < 1e-9, "{}", others(&[0, 1]));
+        assert!(others(&[2, 63]).abs() < 1e-9);
+        let none: &[usize] = &[];
+        for all in [none, &[1, 64]] {
+            assert!((others(all) - 0.025).abs() < 1e-9, "without each of the cores all of them count");
+        }
     }
 
     #[test]

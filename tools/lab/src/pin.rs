@@ -32,6 +32,11 @@ pub fn cores_given() -> usize {
     given().parallelism
 }
 
+/// The numbers of these cores; none if the system has no affinity.
+pub(crate) fn cpus_given() -> &'static [usize] {
+    &given().cpus
+}
+
 /// Cores for the parts of an experiment; by default nothing is pinned.
 #[derive(Clone, Debug, Default)]
 pub struct Cores {
