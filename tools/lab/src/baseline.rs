@@ -5,7 +5,9 @@
 //! - both have a 95 % interval, and these do not meet: of two runs of the same thing, fewer than
 //!   one in a hundred claims shows that;
 //! - neither has one (a count, or the only figure of its kind), and they differ by more than
-//!   [`SINGLE`].
+//!   [`SINGLE`];
+//! - one has an interval and the other is the only figure of its kind, as of a table that did not
+//!   become warm; it lies outside of the interval, and they differ by more than [`SINGLE`].
 //!
 //! An answer can change without its figure, where the figure is near the bar; it is named, and
 //! that the figure has not changed. So is a claim that one of the two has not, as where an
@@ -113,9 +115,13 @@ fn as_read<T: Serialize>(what: &T) -> Value {
 fn change(then: &Value, now: &Verdict) -> Option<String> {
     let interval = |end: &str| then["interval"][end].as_f64();
     let (value, interval) = (then["value"].as_f64(), interval("low").zip(interval("high")));
+    let apart = |a: f64, b: f64| (a - b).abs() > SINGLE * a.abs().max(b.abs());
+    let beside = |single: f64, low: f64, high: f64| single < low || single > high;
     let has_changed = match (value, now.value, interval, now.interval) {
         (_, _, Some((low, high)), Some(now)) => now.low > high || now.high < low,
-        (Some(then), Some(now), None, None) => (then - now).abs() > SINGLE * then.abs().max(now.abs()),
+        (Some(then), Some(now), None, None) => apart(then, now),
+        (Some(then), Some(now), Some((low, high)), None) => apart(then, now) && beside(now, low, high),
+        (Some(then), Some(now), None, Some(of)) => apart(then, now) && beside(then, of.low, of.high),
         (then, now, _, _) => then.is_some() != now.is_some(),
     };
     let answer = then["answer"].as_str().unwrap_or_default();
@@ -192,6 +198,26 @@ mod tests {
             changed[0].contains("holds then, cannot tell now; its figure differs by no more than noise"),
             "{changed:?}"
         );
+    }
+
+    /// A table that did not become warm has one turn: a share of 0.02 after 0.98 was told to differ
+    /// by no more than noise.
+    #[test]
+    fn a_single_figure_is_compared_with_an_interval() {
+        let of = |evidence| {
+            let mut document = document(0.98, 5.0);
+            document.claims = vec![Claim::new("OLTP keeps its rate", evidence, Bar::AtLeast(0.95))];
+            document.judge(Conditions::busy_machine());
+            document
+        };
+        let turns = || of(Evidence::turns(&APART.map(|n| 0.98 + n * 0.01)));
+        let changed = baseline(&turns()).changes(&[of(Evidence::Once(0.02))]);
+        assert_eq!(changed.len(), 1, "{changed:?}");
+        assert!(changed[0].contains("holds then, cannot tell now; 0.980 ("), "{changed:?}");
+        assert!(changed[0].ends_with("then, 0.020 now"), "{changed:?}");
+        let changed = baseline(&of(Evidence::Once(0.02))).changes(&[turns()]);
+        assert!(changed.len() == 1 && changed[0].contains("0.020 then, 0.980 ("), "{changed:?}");
+        assert_eq!(baseline(&turns()).changes(&[of(Evidence::Once(0.97))]), ["nothing beyond noise, in 1 claims"]);
     }
 
     #[test]
