@@ -12,7 +12,7 @@ use holdfast_io::Clock;
 use serde::Serialize;
 
 use crate::experiments::sideload::{BIG, HOT};
-use crate::measure::{human, per_second};
+use crate::measure::{human, or_dash, per_second};
 use crate::progress::Progress;
 use crate::target::{PoolState, Target};
 use crate::worker::Workers;
@@ -25,8 +25,8 @@ pub struct Sample {
     pub tps: f64,
     /// Rows dumped per second.
     pub dump_rows_per_s: f64,
-    /// Hot-table pages read from disk per second.
-    pub hot_reads_per_s: f64,
+    /// Hot-table pages read from disk per second, if the subject reports them.
+    pub hot_reads_per_s: Option<f64>,
     /// MB resident, in the order of [`segments`].
     pub resident_mb: Vec<f64>,
 }
@@ -220,14 +220,14 @@ impl Bench {
             t: mark.t - self.began,
             tps: window.tps,
             dump_rows_per_s: window.dump_rows_per_s,
-            hot_reads_per_s: per_second(reads, window.seconds),
+            hot_reads_per_s: Some(per_second(reads, window.seconds)),
             resident_mb: segments().iter().map(|s| mark.pool.mb(pages(s))).collect(),
         };
         if self.drawn {
             progress.picture.push(window.tps);
         }
         let hot = mark.pool.mb(mark.pool.resident(HOT));
-        let hot = format!("{hot:.1} MB in the pool, {} reads/s of it", human(sample.hot_reads_per_s));
+        let hot = format!("{hot:.1} MB in the pool, {} reads/s of it", or_dash(sample.hot_reads_per_s, human));
         self.recording.add(sample, &hot, progress);
         self.last = mark.clone();
     }

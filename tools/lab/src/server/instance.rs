@@ -289,12 +289,36 @@ impl<'c> Instance<'c> {
             t: mark.t,
             tps: mark.tps_since(last),
             dump_rows_per_s: self.rows(mark.dump_since(last)),
-            hot_reads_per_s: per_second(mark.hot_reads_since(last).unwrap_or(0), mark.seconds_since(last)),
+            hot_reads_per_s: mark.hot_reads_since(last).map(|reads| per_second(reads, mark.seconds_since(last))),
             resident_mb: self.listed.clone(),
         };
-        let hot =
-            self.listing_every.map_or_else(String::new, |_| format!(", {:.1} MB of it in the pool", self.listed[0]));
-        let hot = format!("read {} times a second{hot}", human(sample.hot_reads_per_s));
+        // The block cache of MyRocks does not say what it holds.
+        let is_told = self.listed.iter().any(|&mb| mb > 0.0);
+        let listed = self.listing_every.filter(|_| is_told).map(|_| self.listed[0]);
+        let hot = of_hot_table(sample.hot_reads_per_s, listed);
         self.recording.add(sample, &hot, progress);
+    }
+}
+
+/// What is known of the hot table: reads per second, and MB in the pool.
+fn of_hot_table(reads: Option<f64>, listed: Option<f64>) -> String {
+    let mb = listed.map_or_else(String::new, |mb| format!(", {mb:.1} MB of it in the pool"));
+    let reads = reads.map_or_else(|| "of unknown reads".to_owned(), |n| format!("read {} times a second", human(n)));
+    reads + &mb
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that does not report its reads was told to read nothing, second by second.
+    #[test]
+    fn reads_that_a_server_does_not_report_are_no_zero() {
+        assert_eq!(of_hot_table(None, Some(2.0)), "of unknown reads, 2.0 MB of it in the pool");
+        assert_eq!(of_hot_table(Some(0.0), None), "read 0 times a second");
+        let counters = |hot_reads| Counters { hot_reads, ..Counters::default() };
+        let mark = |t: f64, hot_reads| Mark { t, counters: counters(hot_reads), dumped: 0 };
+        assert_eq!(mark(1.0, None).hot_reads_since(&mark(0.0, None)), None);
+        assert_eq!(mark(1.0, Some(9)).hot_reads_since(&mark(0.0, Some(4))), Some(5));
     }
 }
