@@ -11,7 +11,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use parking_lot::Mutex;
 
-use super::{BIG, Options, SMALL, run_on};
+use super::{BIG, Options, SMALL, cases, run_on};
 use crate::document::Document;
 use crate::experiments::sideload::outcome::Resident;
 use crate::pin::Cores;
@@ -48,7 +48,7 @@ pub fn run_released(server: Release, options: &Options, progress: &mut Progress)
     let mut site = ServerSite { target: server.target(), servers: Vec::new(), cores, disk: None };
     site.add(INNODB, own, options, progress)?;
     let done = run_on(&site, options, progress)?;
-    Ok(released::with_options(done, server, &[server_options(INNODB, Some(server), options.pool_bytes())]))
+    Ok(released::with_options(done, server, &starts(server, options.pool_bytes())))
 }
 
 /// The project's cache folder. Servers outlive the calls that start them.
@@ -134,18 +134,36 @@ fn server_options(contender: Contender, release: Option<Release>, pool_bytes: u6
     options
 }
 
+/// The contender and the options of a server whose tables are in `contender`, with this policy.
+fn with_policy(
+    policy: Policy,
+    contender: Contender,
+    release: Option<Release>,
+    pool_bytes: u64,
+) -> (Contender, Vec<String>) {
+    let Policy::Midpoint { pct, time_ms } = policy else {
+        return (contender, server_options(contender, release, pool_bytes));
+    };
+    let contender = Contender::InnoDb { old_blocks_time_ms: time_ms };
+    let mut options = server_options(contender, release, pool_bytes);
+    options.push(format!("--innodb-old-blocks-pct={pct}"));
+    // That of a private server is among the options of its contender.
+    options.extend(release.map(|_| format!("--innodb-old-blocks-time={time_ms}")));
+    (contender, options)
+}
+
+/// The options of the starts of a release that is measured: one for each policy of InnoDB.
+fn starts(release: Release, pool_bytes: u64) -> Vec<Vec<String>> {
+    let policies = cases().into_iter().map(|case| case.policy);
+    let midpoint = policies.filter(|policy| matches!(policy, Policy::Midpoint { .. }));
+    midpoint.map(|policy| with_policy(policy, INNODB, Some(release), pool_bytes).1).collect()
+}
+
 impl Site for ServerSite {
     fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Send + Sync>> {
         let (contender, server) = self.server(spec.policy).context("no server has this policy")?;
-        let (mut own, mut contender) = (server.lock(), *contender);
-        let mut more = Vec::new();
-        if let Policy::Midpoint { pct, time_ms } = spec.policy {
-            contender = Contender::InnoDb { old_blocks_time_ms: time_ms };
-            more.push(format!("--innodb-old-blocks-pct={pct}"));
-            // That of a private server is among the options of its contender.
-            more.extend(own.release().map(|_| format!("--innodb-old-blocks-time={time_ms}")));
-        }
-        let options = [server_options(contender, own.release(), spec.pool_bytes), more].concat();
+        let mut own = server.lock();
+        let (contender, options) = with_policy(spec.policy, *contender, own.release(), spec.pool_bytes);
         own.start(&options, &self.cores, self.disk).with_context(|| format!("start a server for {contender}"))?;
         Ok(Box::new(ServerTarget::reach(&own.address, contender, Arc::clone(server))?))
     }
@@ -242,4 +260,28 @@ fn create_stock() -> String {
         "CREATE TABLE {BIG} (s_w_id INT NOT NULL, s_i_id INT NOT NULL, s_quantity DOUBLE, {dist}s_ytd DECIMAL(16,8), \
          s_order_cnt INT, s_remote_cnt INT, s_data VARCHAR(50), PRIMARY KEY (s_w_id, s_i_id))"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The report said that all settings but the pool were the server's defaults.
+    #[test]
+    fn the_options_of_a_release_are_those_of_its_starts() {
+        let starts = starts(Release::Mysql56, 20 << 20);
+        let set = |pct, ms| [format!("--innodb-old-blocks-pct={pct}"), format!("--innodb-old-blocks-time={ms}")];
+        for (start, set) in starts.iter().zip([set(90, 0), set(5, 5), set(37, 60_000)]) {
+            assert!(start.contains(&"--innodb-buffer-pool-size=20971520".to_owned()), "{start:?}");
+            assert!(set.iter().all(|option| start.contains(option)), "{set:?} is not in {start:?}");
+        }
+        assert_eq!(starts.len(), 3);
+    }
+
+    #[test]
+    fn a_private_server_has_each_option_once() {
+        let (_, options) = with_policy(Policy::Midpoint { pct: 90, time_ms: 0 }, INNODB, None, 20 << 20);
+        let times = |name: &str| options.iter().filter(|option| option.starts_with(name)).count();
+        assert_eq!(["--innodb-old-blocks-pct=90", "--innodb-old-blocks-time=0"].map(times), [1, 1]);
+    }
 }
