@@ -48,7 +48,7 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_value = "holdfast,lmdb,redb,fjall,rocksdb,sqlite")]
     engines: Vec<String>,
     /// Memory limit of each engine's process, page cache included, in MiB; engines with a cache of
-    /// their own get half
+    /// their own get half, and Holdfast, which does not use the page cache, three quarters
     #[arg(long, default_value_t = 512)]
     memory_mib: u64,
     /// Rows of the in-memory data set (100-byte values)
