@@ -12,6 +12,7 @@ use crate::document::Document;
 use crate::experiments::sideload;
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::sideload::servers::{self, foreign, runs};
+use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server;
 use crate::server::contender::{Contender, Engine};
@@ -124,6 +125,11 @@ impl SideloadArgs {
         runs::Options { scale, size, contenders, oltp, times, modelled, cores }
     }
 
+    /// On a server that the lab does not start: it has the cores that it has, and so have clients.
+    fn on_running_server(&self, scale: Scale, size: f64, contenders: Vec<Contender>) -> runs::Options {
+        runs::Options { cores: Cores::new(false), ..self.on_server(scale, size, contenders) }
+    }
+
     /// sysbench takes a whole number, of which 0 means no limit.
     fn ensure_rate(&self) -> Result<()> {
         let is_whole = self.rate.is_none_or(|rate| rate >= 1.0 && rate.fract() == 0.0);
@@ -159,7 +165,7 @@ impl SideloadArgs {
             TargetArg::Server(address) => {
                 anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
                 let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
-                let make = |scale, size, contenders| self.on_server(scale, size, contenders);
+                let make = |scale, size, contenders| self.on_running_server(scale, size, contenders);
                 foreign::run(("A running server", "dsn"), address, engine, self.scale, &make, progress)
             }
         }
@@ -205,6 +211,13 @@ mod tests {
             refused(&["--rate", "0.4", "--target", "mariadb"]) && refused(&["--rate", "1.5", "--target", "mysql55"])
         );
         assert!(!refused(&["--rate", "300", "--target", "mariadb"]));
+    }
+
+    /// The document said that all was pinned, and the dump alone was, to half of the cores.
+    #[test]
+    fn nothing_is_pinned_beside_a_running_server() {
+        let args = parsed(&["--target", "dsn:mysql://me@host/", "--engines", "innodb"]);
+        assert!(!args.on_running_server(Scale::new(64.0, 1.0), 64.0, Vec::new()).cores.pins());
     }
 
     /// The run ended, after the tables were loaded, for sysbench knows no "zipf".
