@@ -78,7 +78,7 @@ pub struct CommonArgs {
     /// mysql55 or mysql56 for the servers of the published experiments, which Maven downloads;
     /// mysql80, mysql97, mariadb114 or mariadb118 for servers of today, by Maven or apt; or
     /// dsn:mysql://user:password@host:port/ for a running server, in a schema that is created and
-    /// dropped
+    /// dropped, but not by Ctrl-C
     #[arg(long, default_value = "embedded", value_name = "TARGET")]
     pub target: TargetArg,
     /// The disk [default: model; with --target mariadb real]

@@ -114,7 +114,7 @@ impl Schema {
     fn create(conn: &mut Conn, address: &Address) -> Result<Schema> {
         let sql = format!("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{SCHEMA}'");
         if conn.query_first::<u64, _>(sql)?.unwrap_or(0) > 0 {
-            bail!("the server has a schema {SCHEMA} already; the lab drops nothing that it did not create");
+            bail!("{}", there_is_one());
         }
         conn.query_drop(format!("CREATE DATABASE {SCHEMA}")).map_err(|error| match error {
             mysql::Error::MySqlError(said) => anyhow!("{address} may not create the schema {SCHEMA}: {}", said.message),
@@ -133,6 +133,14 @@ impl Schema {
     }
 }
 
+/// The lab cannot know whose schema of this name it is. A run that was interrupted leaves one.
+fn there_is_one() -> String {
+    format!(
+        "the server has a schema {SCHEMA} already; the lab drops nothing that it did not create. If it is of a run \
+         that was interrupted, remove it: DROP DATABASE {SCHEMA}"
+    )
+}
+
 impl Drop for Schema {
     fn drop(&mut self) {
         let _ = self.drop_it();
@@ -143,6 +151,11 @@ impl Drop for Schema {
 mod tests {
     use super::*;
     use crate::server::address::parse;
+
+    #[test]
+    fn what_an_interrupted_run_leaves_can_be_removed() {
+        assert!(there_is_one().ends_with("remove it: DROP DATABASE holdfast_lab"), "{}", there_is_one());
+    }
 
     #[test]
     fn nobody_there_is_said_so() {
