@@ -70,7 +70,7 @@ pub fn setup(name: &str) -> &'static str {
         "holdfast" => {
             "O_DIRECT, cache 3/4 of the limit, log synced at commit; read-modify-write: log written, synced each second"
         }
-        "lmdb" => "memory map; durable: default sync; read-modify-write: MDB_NOSYNC environment",
+        "lmdb" => "memory map, MDB_NORDAHEAD; durable: default sync; read-modify-write: MDB_NOSYNC environment",
         "redb" => "cache 1/2 of the limit, rest page cache; Durability::Immediate / None",
         "fjall" => "cache 1/2 of the limit, rest page cache; PersistMode::SyncAll / Buffer; optimistic transactions",
         "rocksdb" => {
