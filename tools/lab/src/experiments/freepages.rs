@@ -200,7 +200,8 @@ fn findings(options: &Options, place: Place, measured: Measured, sides: &[impl S
     let mut words = in_words(&cell, sides);
     if !full {
         words.push(
-            "The log was not written round often enough before: flushing may be more even than after a longer time."
+            "The log was not written round often enough before, so nothing is claimed: flushing may be more even than \
+             after a longer time."
                 .to_owned(),
         );
     }
@@ -217,7 +218,7 @@ fn findings(options: &Options, place: Place, measured: Measured, sides: &[impl S
         })),
         grids: vec![stalls_grid(&cell, sides), grid("Throughput", &[""], sides, &COLUMNS, std::slice::from_ref(&cell))],
         charts: turns::charts(sides),
-        claims: claims(&cell, sides),
+        claims: claims(full, &cell, sides[0].name()),
         cells: vec![cell],
     }
 }
@@ -236,9 +237,14 @@ fn in_words(cell: &Cell, sides: &[impl Subject]) -> Vec<String> {
 }
 
 /// The claim, which is about Holdfast. A machine that stands still itself may cause such a second.
-fn claims(cell: &Cell, sides: &[impl Subject]) -> Vec<Claim> {
+/// None is made with a log that was not filled: writers that have room in it are in no reader's
+/// way.
+fn claims(full: bool, cell: &Cell, name: &str) -> Vec<Claim> {
+    if !full {
+        return Vec::new();
+    }
     let without = cell.turns.first().and_then(|turns| Stalls::of(turns)).map(|stalls| stalls.without as f64);
-    let text = format!("{}: seconds without a transaction", sides[0].name());
+    let text = format!("{name}: seconds without a transaction");
     vec![Claim::new(text, Evidence::once(without), Bar::Exactly(0.0))]
 }
 
@@ -282,6 +288,16 @@ mod tests {
         let stalls = Stalls::of(&[turn(&[100.0, 0.0, 0.0]), turn(&[50.0, 1.0])]).unwrap();
         assert_eq!((stalls.seconds, stalls.without, stalls.slowest), (5, 2, 0.0));
         assert_eq!(Stalls::of(&[turn(&[])]), None, "a side that reports nothing stood still for unknown seconds");
+    }
+
+    /// It *held* that no second passes without a transaction while the log is full, of a log that
+    /// was not.
+    #[test]
+    fn nothing_is_claimed_of_a_log_that_was_not_filled() {
+        let turns = vec![vec![turn(&[100.0, 90.0])]];
+        let cell = Cell { name: Vec::new(), turns, memory_mb: Vec::new(), counted: Vec::new() };
+        assert_eq!(claims(true, &cell, "holdfast").len(), 1);
+        assert!(claims(false, &cell, "holdfast").is_empty());
     }
 
     #[test]
