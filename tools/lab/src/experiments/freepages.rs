@@ -26,6 +26,7 @@ use crate::measure::{Figure, human, or_dash};
 use crate::progress::Progress;
 use crate::rig::sessions::SEL2;
 use crate::rig::site::{self, Site, Tables};
+use crate::server::contender::SMALLEST;
 use crate::server::options::size;
 use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
 use crate::server::turns::running::{OnServer, There};
@@ -53,8 +54,6 @@ pub struct Options {
 const BYTES_PER_OBJECT: u64 = 4_000;
 /// The part of the data that the pool holds.
 const POOL_SHARE: f64 = 1.0 / 3.0;
-/// The least pool of either engine.
-const SMALLEST: u64 = 6 << 20;
 /// What flushing lets the log grow to, as a share of its capacity.
 const FULL: f64 = 0.6;
 

@@ -156,7 +156,7 @@ impl Contender {
 }
 
 /// The least size of a pool that both page engines accept.
-const SMALLEST: u64 = 6 << 20;
+pub const SMALLEST: u64 = 6 << 20;
 
 /// Options of every server. Flush methods and durability are the defaults, and stated nevertheless.
 const COMMON: [&str; 11] = [

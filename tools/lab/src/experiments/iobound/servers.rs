@@ -15,7 +15,7 @@ use super::{METHODS, MODES, Options, PUBLISHED, WIDTHS};
 use crate::claims::{Bar, Claim};
 use crate::document::Document;
 use crate::progress::Progress;
-use crate::server::contender::Contender;
+use crate::server::contender::{Contender, SMALLEST};
 use crate::server::health::Health;
 use crate::server::load::Oltp;
 use crate::server::released;
@@ -28,8 +28,6 @@ use crate::subject::{Subject, Turn};
 
 /// The published pool: InnoDB's reserve of free pages shrinks in the same proportion.
 const PUBLISHED_POOL: f64 = 8e9;
-/// The least pool of either engine.
-const SMALLEST: u64 = 6 << 20;
 /// Page size of both engines.
 const PAGE_BYTES: u64 = 16 << 10;
 /// The pool that holds everything, and one of a tenth of it.

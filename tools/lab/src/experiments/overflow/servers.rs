@@ -18,6 +18,7 @@ use crate::document::Document;
 use crate::figures::{Chart, Grid, Line};
 use crate::measure::{human, or_dash};
 use crate::progress::Progress;
+use crate::server::contender::SMALLEST;
 use crate::server::data::SCHEMA;
 use crate::server::load::Oltp;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, Of, grid, p95, tps};
@@ -29,8 +30,6 @@ use crate::subject::{Subject, Turn};
 
 /// The rows of the published table: InnoDB's reserve of free pages shrinks in the same proportion.
 const PUBLISHED_ROWS: f64 = 1e6;
-/// The least pool of either engine.
-const SMALLEST: u64 = 6 << 20;
 /// The cell with a bar of its own: half of the data in the pool, and 8 clients.
 const HALF: (f64, usize) = (0.5, 8);
 /// The bar of that cell, and that of all others, as shares of InnoDB's throughput.

@@ -42,7 +42,7 @@ const HOT_ROWS: f64 = 1_100_000.0;
 /// Rows of the big table.
 const BIG_ROWS: f64 = 17_600_000.0;
 /// The pool, in bytes.
-const POOL_BYTES: f64 = (512u64 << 20) as f64;
+pub(super) const POOL_BYTES: f64 = (512u64 << 20) as f64;
 /// Bytes per row in the ceiling's pool: rows, indexes, and room to spare.
 const CEILING_BYTES_PER_ROW: f64 = 420.0;
 /// Transactions per second of `--rate`.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::outcome::ContenderOutcome;
 use super::runs::{Options, Run};
 use crate::document::Document;
-use crate::experiments::sideload::scale::Scale;
+use crate::experiments::sideload::scale::{POOL_BYTES, Scale};
 use crate::progress::Progress;
 use crate::server::address::Address;
 use crate::server::contender::{Contender, Engine};
@@ -21,8 +21,6 @@ use crate::server::instance::{Instance, Spec};
 use crate::server::named::{NamedServer, ServerWithSchema};
 use crate::server::turns::running;
 
-/// The published pool, in bytes: the tables shrink with the server's.
-const PUBLISHED_POOL: f64 = (512u64 << 20) as f64;
 /// The largest pool for which tables are made without `--scale`: the big one has eight times its
 /// size.
 const LARGEST_POOL: u64 = 1 << 30;
@@ -43,7 +41,7 @@ pub fn run(
     let (contender, pool) = (named.contender, named.pool_bytes);
     let size = match size {
         Some(size) => size,
-        None if pool <= LARGEST_POOL => PUBLISHED_POOL / pool as f64,
+        None if pool <= LARGEST_POOL => POOL_BYTES / pool as f64,
         None => bail!(
             "the server's cache has {} MB, and the table to be dumped would have eight times that; --scale S makes the \
              tables S times smaller than published (0.2 and 2.8 GB)",
