@@ -83,8 +83,8 @@ impl LockManager {
         }
     }
 
-    /// Gives up the locks of `owner` on rows in `range`, for which its exclusive cover stands. Where
-    /// others wait, they were promised that this lock is what they wait for.
+    /// Gives up the locks of `owner` on rows in `range`, for which its exclusive cover stands.
+    /// Where others wait, they were promised that this lock is what they wait for.
     fn leave_to_cover(&self, owner: &Owner, index: IndexId, range: &KeyRange) {
         let rows: Vec<_> = {
             let mut held = owner.held.lock();
