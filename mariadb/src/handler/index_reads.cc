@@ -139,7 +139,10 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
     place.is_at_row= true;
     return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
   }
-  sought.is_loose= ordered != Index_key::UNCUT && !(whole && find == HA_READ_KEY_EXACT);
+  // A whole key that is cut is told by its hash. That of a longer one may begin like the end of
+  // one that is not.
+  bool is_told_by_hash= whole && find == HA_READ_KEY_EXACT && index.is_cut(sought.lower.size());
+  sought.is_loose= ordered != Index_key::UNCUT && !is_told_by_hash;
   if (sought.is_loose)
     sought.lower.resize(ordered);
   sought.upper= sought.lower;
