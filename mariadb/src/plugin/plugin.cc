@@ -39,6 +39,26 @@ static bool is_right_server()
   return false;
 }
 
+/* What the database has to do before the server uses it. True if it fails. */
+static bool make_ready()
+{
+  if (settle_copy())
+    return true;
+  drop_leftovers();
+  collect_references();
+  show_settings_found();
+  return logged_error(collect_status_variables(), "listing what is counted") ||
+    logged_error(answer_about_sessions(), "naming sessions");
+}
+
+static bool close_database()
+{
+  std::lock_guard<std::shared_mutex> no_listing(listings_under_way);
+  bool failed= logged_error(hf_close(database), "closing the database") != 0;
+  database= nullptr;
+  return failed;
+}
+
 static int init(void *p)
 {
   if (!is_right_server())
@@ -65,14 +85,14 @@ static int init(void *p)
   if (data_dir()[0] != '/')
     ignore_db_dirs_append(data_dir());
   hf_settings settings= database_settings();
-  if (logged_error(hf_open(slice(std::string(data_dir())), &settings, &database), "opening the database") || settle_copy())
+  if (logged_error(hf_open(slice(std::string(data_dir())), &settings, &database), "opening the database"))
     return 1;
-  drop_leftovers();
-  collect_references();
-  show_settings_found();
-  if (logged_error(collect_status_variables(), "listing what is counted") ||
-      logged_error(answer_about_sessions(), "naming sessions"))
+  // The server does not end what has failed to begin.
+  if (make_ready())
+  {
+    close_database();
     return 1;
+  }
   tell_server_of_prepared();
   return 0;
 }
@@ -80,10 +100,7 @@ static int init(void *p)
 static int deinit(void *)
 {
   say_what_stays_prepared();
-  std::lock_guard<std::shared_mutex> no_listing(listings_under_way);
-  int error= logged_error(hf_close(database), "closing the database");
-  database= nullptr;
-  return error ? 1 : 0;
+  return close_database() ? 1 : 0;
 }
 
 static struct st_mysql_storage_engine interface= {MYSQL_HANDLERTON_INTERFACE_VERSION};
