@@ -16,7 +16,8 @@
 //!    are held still; then, with these held still for a moment, the rest, and the log up to its end
 //!    at this moment. In this moment the copy keeps to no rate, and calls nothing of the program,
 //!    which may want to change definitions itself.
-//! 4. `holdfast.meta` is written, and with it the copy is a database: opening it recovers from the
+//! 4. What says that the database is itself a copy, on which no server has started, is copied. Then
+//!    `holdfast.meta` is written, and with it the copy is a database: opening it recovers from the
 //!    copied log.
 //!
 //! Every change up to the end of the copied log is either in the copied page or in the copied log,
@@ -158,6 +159,10 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// Looks for tables that were created meanwhile, before definitions are held still.
 const FILE_ROUNDS: usize = 4;
+
+/// The file by which a layer above says that a database is a copy which needs more than recovery:
+/// the first server that starts on it does that, and removes the file.
+const MARK_OF_COPY: &str = "copied-while-in-use";
 
 /// Reads of a page from its file before it is taken from the cache.
 const READ_ATTEMPTS: u32 = 8;
@@ -410,7 +415,22 @@ impl<'a> Backup<'a> {
         }
     }
 
+    /// A copy of a copy on which no server has started is such a one, too.
+    fn carry_mark(&self) -> Result<()> {
+        let disk = &self.instance.disk;
+        if !disk.list()?.iter().any(|name| name == MARK_OF_COPY) {
+            return Ok(());
+        }
+        let from = disk.open(MARK_OF_COPY, OpenOptions::new(FileKind::Meta).read_only(true))?;
+        let mut text = vec![0; usize::try_from(from.len()?).unwrap_or(0)];
+        from.read_at(0, &mut text)?;
+        let to = self.target.open(MARK_OF_COPY, OpenOptions::new(FileKind::Meta).create(Create::New))?;
+        to.write_at(0, &text)?;
+        to.sync()
+    }
+
     fn finish(self, lsn: Lsn) -> Result<BackupReport> {
+        self.carry_mark()?;
         self.copy.finish(&self.payload)?;
         self.instance.meta.copy(&*self.target)?;
         Ok(BackupReport {
