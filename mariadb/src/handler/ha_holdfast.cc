@@ -314,10 +314,9 @@ void ha_holdfast::pass_shown()
 /* The statement is over, without a reset. A read that goes on afterwards seeks from the place of the entry read last. */
 void ha_holdfast::leave_cursor()
 {
-  if (!scan.cursor)
-    return;
   pass_shown();
-  hf_cursor_release(scan.cursor);
+  if (scan.cursor)
+    hf_cursor_release(scan.cursor);
   Connection::table_reset(ha_thd());
   place.is_at_entry= false;
   place.is_left= true;
