@@ -230,7 +230,7 @@ private:
   int keep_for_children(const holdfast::Link &link, const holdfast::Bytes &key);
   int change_children(const holdfast::Link &link, const holdfast::Bytes &key, const uchar *before, const uchar *after);
   int follow(const holdfast::Link &link, const holdfast::Bytes &key, TABLE *parent);
-  bool is_under(uint key_no, const holdfast::Bytes &key);
+  bool is_under(const holdfast::Link &link, const holdfast::Bytes &key);
   bool refers_to(const holdfast::Link &link, TABLE *parent);
   int follow_with_row(const holdfast::Link &link, TABLE *parent);
   bool may_have_followed() const { return place.followed != connection->followed; }

@@ -135,6 +135,14 @@ private:
   const bool abort_on_warning;
 };
 
+/* Whether an entry that begins with a key is of it. That of a longer key may have a hash which begins like the key ends. */
+bool is_of_key(const Link &link, const Bytes &key, hf_slice value)
+{
+  const uchar *from= value.data;
+  size_t prefix;
+  return !link.is_whole || (take_length(&from, from + value.len, &prefix) && prefix == key.size());
+}
+
 /* The table of a child, if the server has opened it for the statement, to be written. */
 TABLE *follower_of(THD *thd, const std::string &child)
 {
@@ -241,11 +249,12 @@ int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, c
     Entries entries;
     hf_slice entry, value;
     code= entries.seek(transaction(), link.table, link.index, key, lock);
+    auto is_early= [&] { return early && entry.len == early->size() && !memcmp(entry.data, early->data(), entry.len); };
     do
     {
       if (code == HF_OK)
         code= entries.next(&entry, &value);
-    } while (code == HF_OK && early && entry.len == early->size() && !memcmp(entry.data, early->data(), entry.len));
+    } while (code == HF_OK && (is_early() || !is_of_key(link, key, value)));
   }
   *found= code == HF_OK;
   return code == HF_NOT_FOUND ? 0 : fail(code);
@@ -444,7 +453,7 @@ int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
       return damaged();
     int error= read_by_row_key(table->record[0], HA_ERR_KEY_NOT_FOUND);
     // Further down in the chain it may have been deleted, or changed.
-    if (error == HA_ERR_KEY_NOT_FOUND || (!error && !is_under(link.key_no, key)))
+    if (error == HA_ERR_KEY_NOT_FOUND || (!error && !is_under(link, key)))
       continue;
     if (!error)
       error= follow_with_row(link, parent);
@@ -454,12 +463,12 @@ int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
   }
 }
 
-/* Whether the row in record[0] has an entry that begins with `key`. */
-bool ha_holdfast::is_under(uint key_no, const Bytes &key)
+/* Whether the row in record[0] has an entry of `key`, which is made for the link. */
+bool ha_holdfast::is_under(const Link &link, const Bytes &key)
 {
   key_a.clear();
-  share->keys[key_no].encode_record(table, table->record[0], &key_a);
-  return key_a.size() >= key.size() && !memcmp(key_a.data(), key.data(), key.size());
+  share->keys[link.key_no].encode_record(table, table->record[0], &key_a);
+  return link.is_whole ? key_a == key : key_a.size() >= key.size() && !memcmp(key_a.data(), key.data(), key.size());
 }
 
 /* Whether the row in record[0] refers to the record of `parent`, or to nothing. */
@@ -471,7 +480,7 @@ bool ha_holdfast::refers_to(const Link &link, TABLE *parent)
     return false;
   Bytes key;
   link.key.encode_record(parent, parent->record[0], &key);
-  return is_under(link.key_no, key);
+  return is_under(link, key);
 }
 
 /* Deletes or changes the row in record[0]. */
