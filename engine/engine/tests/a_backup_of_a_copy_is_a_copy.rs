@@ -1,5 +1,5 @@
-//! A file says of a copy of a running server's database that the first server which starts on it has
-//! to roll back what was being committed. A backup of the copy lacked that file.
+//! A file says of a copy of a running server's database that the first server which starts on it
+//! has to roll back what was being committed. A backup of the copy lacked that file.
 
 mod common;
 
