@@ -203,7 +203,9 @@ impl fmt::Debug for RawAlter {
 
 #[cfg(test)]
 mod tests {
+    use holdfast_io::MemoryDisk;
     use holdfast_pool::AccessKind;
+    use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
 
     use super::*;
     use crate::raw::Lifetime;
@@ -222,6 +224,32 @@ mod tests {
         drop(access);
         assert!(RawAlter::of(Arc::clone(&instance), alteration).is_err());
         db.begin_alter("t", &[("k", false)], true, Duration::ZERO).unwrap();
+        let report = db.database().verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
+        assert!(report.is_clean() && report.unreached_pages == 0, "{report:?}");
+    }
+
+    /// The pages of the index were in no tree then, and the catalog forgot it: they were never
+    /// freed.
+    #[test]
+    fn an_index_that_a_full_disk_does_not_let_end_takes_no_pages() {
+        let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
+        let builder = Database::builder().page_size(4096).disk(Arc::new(disk.clone()));
+        let db = RawDatabase::new(builder.create("test").unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        let table = Arc::clone(db.instance().schema().get("t").unwrap());
+        let file = table.store.space().unwrap().space().file().name().to_string();
+        disk.schedule(Fault::nth(FaultOp::SetLen, 1).kind(FaultKind::Enospc).on(file).sticky());
+        let fill = |entries: u32| {
+            let mut alter = db.begin_alter("t", &[("k", false)], false, Duration::ZERO).unwrap();
+            for n in 0..entries {
+                let key = [&n.to_be_bytes()[..], &[7; 200][..]].concat();
+                alter.push(0, &key, key.len(), &[8]).unwrap();
+            }
+            alter.finish()
+        };
+        // Fewer entries than a leaf takes come with each attempt: so the last leaf has no page.
+        let error = (1..).find_map(|fives| fill(fives * 5).err()).unwrap();
+        assert!(matches!(error, Error::DiskFull(_)), "{error:?}");
         let report = db.database().verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
         assert!(report.is_clean() && report.unreached_pages == 0, "{report:?}");
     }

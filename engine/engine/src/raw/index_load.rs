@@ -33,6 +33,8 @@ pub(super) struct IndexLoad {
     last: Option<Vec<u8>>,
     /// The values of some entries are in chains.
     has_chains: bool,
+    /// Why the tree could not be completed. Pages of it may not be free.
+    failed: Option<Error>,
     sorter: Sorter,
 }
 
@@ -46,7 +48,7 @@ impl IndexLoad {
     ) -> Result<IndexLoad> {
         let (index, loader) = (Arc::clone(index), Some(index.loader(access)?.suspend()));
         let sorter = Sorter::new(&instance.disk);
-        Ok(IndexLoad { index, loader, loaded: 0, ascends, last: None, has_chains: false, sorter })
+        Ok(IndexLoad { index, loader, loaded: 0, ascends, last: None, has_chains: false, failed: None, sorter })
     }
 
     /// Takes an entry; see [`RawLoad::push`](super::RawLoad::push).
@@ -110,7 +112,8 @@ impl IndexLoad {
     pub(super) fn attach(&mut self, instance: &Instance) -> Result<()> {
         let Some(suspended) = self.loader.take() else { return Ok(()) };
         let access = instance.pool().access(AccessKind::Point);
-        self.index.resume_load(suspended, &access).finish().map(drop)
+        let finished = self.index.resume_load(suspended, &access).finish().map(drop);
+        finished.inspect_err(|error| self.failed = Some(error.clone()))
     }
 
     /// Whether what an error breaks off may leave parts of values behind.
@@ -120,7 +123,14 @@ impl IndexLoad {
 
     /// Gives the load up, unless it is complete. The pages that it has written are freed, also on a
     /// full disk; those that lead to chains become a tree first.
+    ///
+    /// # Errors
+    /// Those of the log and of reading pages; why the tree could not be completed. Pages to which
+    /// no tree leads may be left then.
     pub(super) fn give_up(&mut self, instance: &Instance) -> Result<()> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
         if self.has_chains {
             return self.attach(instance);
         }

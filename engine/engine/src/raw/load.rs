@@ -209,9 +209,10 @@ impl RawLoad {
         self.indexes.iter_mut().try_for_each(|load| load.attach(&self.instance))
     }
 
-    /// Sees to it that what was written so far is in trees, or free.
+    /// Sees to it that what was written so far is in trees, or free: of each index, whatever
+    /// becomes of the others.
     pub(super) fn give_up(&mut self) -> Result<()> {
-        self.indexes.iter_mut().try_for_each(|load| load.give_up(&self.instance))
+        self.indexes.iter_mut().map(|load| load.give_up(&self.instance)).fold(Ok(()), Result::and)
     }
 
     /// Whether what an error breaks off may leave parts of values behind.

@@ -256,8 +256,18 @@ impl BulkLoader<'_> {
     /// number of pages written.
     ///
     /// # Errors
-    /// [`Error::DiskFull`], those of the log.
+    /// [`Error::DiskFull`], those of the log. The pages are given back then, as by
+    /// [`BulkLoader::abort`].
     pub fn finish(mut self) -> Result<u64> {
+        let attached = self.attach();
+        if attached.is_err() {
+            // The caller gets the first error. Verification finds pages that cannot be freed now.
+            let _ = self.abort();
+        }
+        attached
+    }
+
+    fn attach(&mut self) -> Result<u64> {
         let mut level = 0;
         while level + 1 < self.load.levels.len() {
             self.write_node(level, None)?;
