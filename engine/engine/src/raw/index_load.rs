@@ -122,7 +122,8 @@ impl IndexLoad {
     }
 
     /// Gives the load up, unless it is complete. The pages that it has written are freed, also on a
-    /// full disk; those that lead to chains become a tree first.
+    /// full disk; those that lead to chains become a tree first, if they can: then the chains are
+    /// found.
     ///
     /// # Errors
     /// Those of the log and of reading pages; why the tree could not be completed. Pages to which

@@ -90,6 +90,8 @@ pub struct SuspendedLoad {
     last: Option<Vec<u8>>,
     fill: usize,
     pages: Vec<PageNo>,
+    /// A node could not be written: its entries are gone.
+    is_broken: bool,
 }
 
 impl std::fmt::Debug for SuspendedLoad {
@@ -153,8 +155,9 @@ impl BulkLoader<'_> {
     ///
     /// # Errors
     /// [`Error::DuplicateKey`] if it equals the one before, [`Error::InvalidArgument`] if it is
-    /// less; [`Error::KeyTooLong`].
+    /// less, or if the load has failed; [`Error::KeyTooLong`].
     pub fn check_next(&self, key: &[u8]) -> Result<()> {
+        self.check_whole()?;
         self.tree.check_key(key)?;
         match self.load.last.as_deref() {
             Some(last) if last == key => Err(Error::DuplicateKey),
@@ -163,19 +166,24 @@ impl BulkLoader<'_> {
         }
     }
 
+    /// Refuses what would make a tree of a part of the nodes: its keys would not be in order.
+    fn check_whole(&self) -> Result<()> {
+        if self.load.is_broken { Err(Error::invalid("a bulk load that has failed cannot go on")) } else { Ok(()) }
+    }
+
     /// Appends an entry.
     ///
     /// # Errors
     /// Those of [`BulkLoader::check_next`] and [`Error::ValueTooLong`], after which the load goes
-    /// on without the entry; [`Error::DiskFull`], errors of the log, after which only
-    /// [`BulkLoader::abort`] is valid.
+    /// on without the entry; [`Error::DiskFull`], errors of the log, after which all but
+    /// [`BulkLoader::abort`] fails.
     pub fn push(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
         self.check_next(key)?;
         let max = payload_len_max(self.tree.page_size(), key.len());
         if payload.len() > max {
             return Err(Error::ValueTooLong { len: payload.len() as u64, max: max as u64 });
         }
-        self.add(0, key, payload)?;
+        self.add(0, key, payload).inspect_err(|_| self.load.is_broken = true)?;
         let last = self.load.last.get_or_insert_default();
         last.clear();
         last.extend_from_slice(key);
@@ -256,8 +264,8 @@ impl BulkLoader<'_> {
     /// number of pages written.
     ///
     /// # Errors
-    /// [`Error::DiskFull`], those of the log. The pages are given back then, as by
-    /// [`BulkLoader::abort`].
+    /// [`Error::DiskFull`], those of the log; [`Error::InvalidArgument`] if the load has failed
+    /// before. The pages are given back then, as by [`BulkLoader::abort`].
     pub fn finish(mut self) -> Result<u64> {
         let attached = self.attach();
         if attached.is_err() {
@@ -268,6 +276,7 @@ impl BulkLoader<'_> {
     }
 
     fn attach(&mut self) -> Result<u64> {
+        self.check_whole()?;
         let mut level = 0;
         while level + 1 < self.load.levels.len() {
             self.write_node(level, None)?;
