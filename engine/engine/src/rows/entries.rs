@@ -45,7 +45,9 @@ fn insert_entry(txn: &mut Txn, index: &TableIndex, key: &[u8], unique: Option<us
             None => txn.insert(index, key, value),
         };
         let is_refused = matches!(inserted, Err(Error::DuplicateKey));
-        if !is_refused || txn.options().isolation != Isolation::Serializable {
+        let reads = txn.options().isolation == Isolation::Serializable
+            && !holdfast_base::planted!("refused-insert-has-read-nothing");
+        if !is_refused || !reads {
             return inserted;
         }
         // No bytes: the entry without any, or the one of this key.

@@ -23,6 +23,8 @@ pub(super) struct Current {
     pub locked_groups: BTreeMap<(usize, u64, u64), BTreeSet<u64>>,
     /// What its last raw statement has inserted.
     pub inserted: BTreeSet<Item>,
+    /// The insert that its last change of a row was, if that was refused: its place, and its tag.
+    pub refused: Option<(Item, u64)>,
     pub next: u64,
     pub statements: u64,
     /// Changing tables that it has opened, so that they stay.
@@ -39,6 +41,7 @@ impl Current {
             locked: BTreeMap::new(),
             locked_groups: BTreeMap::new(),
             inserted: BTreeSet::new(),
+            refused: None,
             next: 0,
             statements: 0,
             entered: BTreeSet::new(),

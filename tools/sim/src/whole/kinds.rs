@@ -160,6 +160,7 @@ const KINDS: &[&str] = &[
     "read: range with locks",
     "read: range with locks backwards",
     "read: range with locks from both ends",
+    "read: row in the way of an insert",
     "read: unique index",
     "recovery: passes over the log",
     "restore: cut by the power",

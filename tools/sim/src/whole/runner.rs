@@ -118,7 +118,7 @@ fn stay_on_core(job: usize) {
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 55] = [
+const PLANTS: [(&str, u64); 56] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
@@ -161,6 +161,7 @@ const PLANTS: [(&str, u64); 55] = [
     ("read-range-given-up", 300),
     ("redo-repeats-changes", 1_000),
     ("redo-stops-at-damage", 1_000),
+    ("refused-insert-has-read-nothing", 1_000),
     ("rollback-skips-a-record", 300),
     ("row-wait-passes-a-table-lock", 1_000),
     ("runs-end-early", 300),

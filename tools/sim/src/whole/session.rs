@@ -8,6 +8,7 @@
 //! - Above READ COMMITTED, of any other row: the same version each time.
 //! - Through a secondary index: the rows that the table has at the same moment, no more and no
 //!   fewer.
+//! - At SERIALIZABLE, the row that has refused an insert, as long as it is open.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,12 +19,12 @@ use holdfast_base::{sim, thread};
 
 use super::current::Current;
 use super::disk::ends_life;
-use super::flow::{Flow, Stop};
+use super::flow::{Flow, Stop, demand};
 use super::history::{End, Item, Txn, Version};
 use super::life::Life;
 use super::places::{self, Place};
 use super::plan::Dice;
-use super::values::{GROUPS, table, value};
+use super::values::{BY_TAG, GROUPS, table, tag_of, value, version_of};
 
 /// A session.
 pub(super) struct Session {
@@ -362,7 +363,37 @@ impl Session {
         rows: &Table<'_, u64, &'static [u8]>,
     ) -> Result<(), Stop> {
         let key = self.dice.below(self.life.plan.keys);
-        self.change_row(current, Item { table: no, key }, rows)
+        let result = self.change_row(current, Item { table: no, key }, rows);
+        let refused = current.refused.take().filter(|_| current.record.isolation == Isolation::Serializable);
+        if let Some((item, tag)) = refused {
+            self.stays_in_the_way(current, item, tag, rows)?;
+        }
+        result
+    }
+
+    /// A serializable insert that was refused has read the row that is in its way, under its key or
+    /// with its tag: the row stays until the transaction ends.
+    fn stays_in_the_way(
+        &mut self,
+        current: &mut Current,
+        item: Item,
+        tag: u64,
+        rows: &Table<'_, u64, &'static [u8]>,
+    ) -> Result<(), Stop> {
+        self.life.coverage.count("read: row in the way of an insert");
+        let micros = self.dice.one_of(&[0, 1_000, 20_000, 300_000]);
+        thread::sleep(Duration::from_micros(micros));
+        let by_key = rows.get(item.key)?.map(|value| version_of(&value)).transpose()?;
+        current.saw(&self.life, item, by_key, false)?;
+        let by_tag = rows.index(&BY_TAG)?.get(tag)?;
+        if let Some((key, value)) = &by_tag {
+            let other = Item { table: item.table, key: *key };
+            current.saw(&self.life, other, Some(version_of(value)?), false)?;
+        }
+        demand(by_key.is_some() || by_tag.is_some(), || {
+            format!("the row is gone that refused {item:?} with tag {tag} to {:?}", current.describe())
+        })?;
+        Ok(())
     }
 
     pub fn change_row(
@@ -376,7 +407,10 @@ impl Session {
         match self.dice.below(10) {
             0..3 => {
                 self.life.coverage.count("change: insert");
-                rows.insert(key, &new)?;
+                if let Err(error) = rows.insert(key, &new) {
+                    current.refused = matches!(error, Error::DuplicateKey).then(|| (item, tag_of(&new)));
+                    return Err(error.into());
+                }
                 current.wrote(&self.life, item, version, false);
             }
             3..6 => {
