@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use holdfast::raw::RawDatabase;
-use holdfast::{Database, Error, ReadTransaction, TableDefinition};
+use holdfast::{Database, Error, Isolation, ReadTransaction, TableDefinition, WriteOptions};
 use holdfast_base::{sim, thread};
 
 use super::history::Coverage;
@@ -50,6 +50,39 @@ pub(super) fn check_rest(db: &Database, prepared: usize) -> anyhow::Result<()> {
         ensure!(now.locks == 0, "at rest {} locks are held", now.locks);
         until(db, "the undo space has what it keeps", || used_pages(db, "undo.hf") <= UNDO_AT_REST)?;
     }
+    Ok(())
+}
+
+/// Checks that a transaction at READ COMMITTED that has changed a row keeps no snapshot between its
+/// statements, nor one for a range that it has closed. No other transaction has a snapshot.
+///
+/// # Errors
+/// What is kept although nothing needs it.
+pub(super) fn check_idle_writer(db: &Database, dice: &mut Dice, coverage: &Coverage) -> anyhow::Result<()> {
+    coverage.count("bounds: an idle writer at read committed");
+    let definition = Values::named(NAME);
+    db.create_table(&definition)?;
+    let put =
+        |row: u64, byte: u8| db.transact(|txn| txn.open_table(&definition)?.upsert(row, [byte].as_slice()).map(drop));
+    (0..4).try_for_each(|row| put(row, 1))?;
+    let idle = db.begin_write_with(&WriteOptions::new().isolation(Isolation::ReadCommitted))?;
+    idle.open_table(&definition)?.upsert(0, [2].as_slice())?;
+    for byte in 3..6 {
+        let closes_a_range = dice.percent(50);
+        if closes_a_range {
+            let count = dice.below(4) as usize;
+            let read = idle.open_table(&definition)?.range(0..4)?.take(count).collect::<holdfast::Result<Vec<_>>>()?;
+            ensure!(read.len() == count, "a range of four rows has {}", read.len());
+        } else {
+            ensure!(idle.open_table(&definition)?.get(1)?.is_some(), "a row is not there");
+        }
+        let views = db.stats().transactions.read_views;
+        let what = if closes_a_range { "range" } else { "row" };
+        ensure!(views == 0, "{views} snapshots are held for a {what} that an idle transaction has read");
+        put(1, byte)?;
+    }
+    idle.rollback()?;
+    db.drop_table(NAME)?;
     Ok(())
 }
 

@@ -273,6 +273,7 @@ fn survive(
         }
         tall::check_compaction(raw.database())?;
         bounds::check_rest(raw.database(), kept.waiting.len())?;
+        check_idle(&raw, dice, coverage)?;
         if bounds::can_check_limit(plan) && dice.percent(40) {
             bounds::check_limit(&raw, plan, dice, coverage, kept.waiting.len()).context("large values are replaced")?;
         }
@@ -283,6 +284,14 @@ fn survive(
         raw.database().checkpoint().context("a checkpoint after the life")?;
     }
     Ok(kept)
+}
+
+/// Checks, now that nothing else runs, what one transaction keeps that does nothing more.
+fn check_idle(raw: &RawDatabase, dice: &mut Dice, coverage: &Coverage) -> anyhow::Result<()> {
+    if dice.percent(30) {
+        bounds::check_idle_writer(raw.database(), dice, coverage).context("an idle writer")?;
+    }
+    Ok(())
 }
 
 /// Checks what a restart has found of what a life has done.

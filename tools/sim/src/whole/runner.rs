@@ -118,7 +118,7 @@ fn stay_on_core(job: usize) {
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 56] = [
+const PLANTS: [(&str, u64); 57] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
@@ -167,6 +167,7 @@ const PLANTS: [(&str, u64); 56] = [
     ("runs-end-early", 300),
     ("snapshot-taken-anew", 300),
     ("stale-page-believed", 300),
+    ("statement-keeps-its-view", 300),
     ("steps-take-no-turn", 1_000),
     ("uncommitted-seen", 300),
     ("undone-row-not-locked", 300),
