@@ -7,9 +7,11 @@
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use holdfast::raw::RawDatabase;
+use holdfast::raw::{Lifetime, RawDatabase};
 use holdfast::{Database, Error, Isolation, ReadTransaction, TableDefinition, WriteOptions};
 use holdfast_base::{sim, thread};
+use holdfast_io::Disk;
+use holdfast_testkit::CrashDisk;
 
 use super::history::Coverage;
 use super::plan::{Dice, Plan};
@@ -31,6 +33,9 @@ const UNDO_AT_REST: u64 = 80;
 
 /// Pages of logs that wait before a committer helps purge, and those of trees and bitmaps.
 const SOME_PAGES: u64 = 128;
+
+/// How long a change of a table that nothing uses waits at most.
+const WAIT: Duration = Duration::from_secs(10);
 
 /// Waits until nothing is to be purged, and checks what is kept then. `prepared`: transactions that
 /// wait; no other is open.
@@ -83,6 +88,34 @@ pub(super) fn check_idle_writer(db: &Database, dice: &mut Dice, coverage: &Cover
     }
     idle.rollback()?;
     db.drop_table(NAME)?;
+    Ok(())
+}
+
+/// Checks that a table whose numbers were used gives its file back when it goes, whichever layer
+/// takes it away.
+///
+/// # Errors
+/// Those of the engine; if the file stays.
+pub(super) fn check_drop(
+    raw: &RawDatabase,
+    disk: &CrashDisk,
+    dice: &mut Dice,
+    coverage: &Coverage,
+) -> anyhow::Result<()> {
+    coverage.count("bounds: a table goes whose numbers were used");
+    raw.create_table(NAME, &[], &[], Lifetime::Lasting)?;
+    raw.open_table(NAME)?.take_mark(0, 1)?;
+    let (db, other) = (raw.database(), RawDatabase::new(raw.database().clone()));
+    let file = db.list_tables().into_iter().find(|table| table.name == NAME).context("the table")?.file;
+    let empties = match dice.below(4) {
+        0 => other.drop_table(NAME, WAIT).map(|()| false),
+        1 => other.truncate_table(NAME, WAIT).map(|()| true),
+        _ => db.drop_table(NAME).map(|()| false),
+    }?;
+    until(db, "the file of a table that is gone is, too", || disk.exists(&file).is_ok_and(|there| !there))?;
+    if empties {
+        db.drop_table(NAME)?;
+    }
     Ok(())
 }
 

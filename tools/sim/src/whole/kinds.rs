@@ -17,6 +17,7 @@ const KINDS: &[&str] = &[
     "backup: restored",
     "bounds: a snapshot beside an idle writer",
     "bounds: a snapshot ends when nothing commits",
+    "bounds: a table goes whose numbers were used",
     "bounds: an idle writer at read committed",
     "bounds: beside a snapshot",
     "bounds: large values are replaced",

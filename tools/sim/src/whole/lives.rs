@@ -273,7 +273,7 @@ fn survive(
         }
         tall::check_compaction(raw.database())?;
         bounds::check_rest(raw.database(), kept.waiting.len())?;
-        check_idle(&raw, dice, coverage)?;
+        check_idle(&raw, disk, dice, coverage)?;
         if bounds::can_check_limit(plan) && dice.percent(40) {
             bounds::check_limit(&raw, plan, dice, coverage, kept.waiting.len()).context("large values are replaced")?;
         }
@@ -286,10 +286,14 @@ fn survive(
     Ok(kept)
 }
 
-/// Checks, now that nothing else runs, what one transaction keeps that does nothing more.
-fn check_idle(raw: &RawDatabase, dice: &mut Dice, coverage: &Coverage) -> anyhow::Result<()> {
+/// Checks, now that nothing else runs, what one transaction keeps that does nothing more, and what
+/// stays of a table.
+fn check_idle(raw: &RawDatabase, disk: &CrashDisk, dice: &mut Dice, coverage: &Coverage) -> anyhow::Result<()> {
     if dice.percent(30) {
         bounds::check_idle_writer(raw.database(), dice, coverage).context("an idle writer")?;
+    }
+    if dice.percent(20) {
+        bounds::check_drop(raw, disk, dice, coverage).context("a table goes")?;
     }
     Ok(())
 }

@@ -118,7 +118,7 @@ fn stay_on_core(job: usize) {
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 57] = [
+const PLANTS: [(&str, u64); 58] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
@@ -146,6 +146,7 @@ const PLANTS: [(&str, u64); 57] = [
     ("losers-stop-purge", 2_000),
     ("new-pages-count-as-lost", 1_000),
     ("nodes-without-a-key-stay", 1_000),
+    ("numbers-keep-a-table", 300),
     ("numbers-not-covered", 300),
     ("old-index-entry-stays", 300),
     ("own-rows-at-the-view", 1_000),
