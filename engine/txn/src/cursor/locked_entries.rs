@@ -21,7 +21,7 @@ use crate::system::TxnSystem;
 
 /// After so many entries a cursor locks those that follow as one: fewer may be the head of a queue,
 /// of which others wait for single ones.
-const COVER_AFTER: usize = 64;
+const COVER_AFTER: usize = if cfg!(sim) { 5 } else { 64 };
 
 impl RowCursor {
     /// As [`RowCursor::lock_entry`], by extending the cover, if no other lock or wait is in its

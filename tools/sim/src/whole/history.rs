@@ -83,6 +83,8 @@ pub(super) struct Txn {
     pub over: u64,
     /// Before it began.
     pub begun: u64,
+    /// When it released, prepared, what it had only read; 0: it did not.
+    pub released: u64,
     /// What its coordinator calls it, and how durably it was prepared by that name.
     pub prepared: Option<(Vec<u8>, FlushAtCommit)>,
     /// One of its two threads met its rollback: the other one may have noted later what it had done
@@ -94,7 +96,7 @@ impl Txn {
     /// One that begins at `begun`.
     pub fn new(number: u64, isolation: Isolation, snapshot_isolation: bool, begun: u64) -> Txn {
         let (reads, writes, tried, end) = (Vec::new(), Vec::new(), Vec::new(), End::Open);
-        let (asked, over, prepared, noted_late) = (0, 0, None, false);
+        let (asked, over, released, prepared, noted_late) = (0, 0, 0, None, false);
         Txn {
             number,
             isolation,
@@ -106,6 +108,7 @@ impl Txn {
             begun,
             asked,
             over,
+            released,
             prepared,
             noted_late,
         }

@@ -64,7 +64,7 @@ pub(super) fn judge(txns: &[Txn], before: &BTreeMap<Item, Version>) -> anyhow::R
 }
 
 /// No transaction changes what another one has locked by reading it. At READ COMMITTED a lock may
-/// be given up early; only SERIALIZABLE keeps the place of every row free that was not there. The
+/// be given up early, and a prepared transaction may release its reads; only SERIALIZABLE keeps the place of every row free that was not there. The
 /// definer may truncate a table of which a transaction has only read rows. When a transaction of
 /// two threads read and wrote is not known if one of them has met its rollback.
 fn check_locked(txns: &[Txn]) -> anyhow::Result<()> {
@@ -77,6 +77,7 @@ fn check_locked(txns: &[Txn]) -> anyhow::Result<()> {
         // It had not ended when it read or wrote last, nor when its commit was asked for.
         let acts = txn.reads.iter().map(|read| read.at).chain(txn.writes.iter().map(|write| write.at));
         let until = acts.fold(txn.asked, u64::max);
+        let until = if txn.released > 0 { until.min(txn.released) } else { until };
         let keeps = |read: &&Read| read.version.is_some() || txn.isolation == Isolation::Serializable;
         let locked = txn.reads.iter().filter(|read| read.locking && !places::is_changing(read.item.table));
         for read in locked.filter(keeps) {
@@ -415,6 +416,8 @@ mod tests {
         reader.reads[0].locking = true;
         assert_eq!(verdict(&[late, reader.clone()]), "sound");
         assert!(verdict(&[writer.clone(), reader.clone()]).contains("had locked"));
+        let released = Txn { released: 5, ..reader.clone() };
+        assert_eq!(verdict(&[writer.clone(), released]), "sound");
         let undone = Txn { noted_late: true, ..writer.clone() };
         assert_eq!(verdict(&[undone, reader.clone()]), "sound");
         reader.isolation = Isolation::ReadCommitted;

@@ -198,9 +198,11 @@ const KINDS: &[&str] = &[
     "xa: left again",
     "xa: lock kept by a restart",
     "xa: prepare",
+    "xa: reads released",
     "xa: rollback after a restart",
     "xa: rollback by another session",
     "xa: rollback by its session",
+    "xa: rows that a prepared transaction has read",
 ];
 
 /// The kinds that have not happened.

@@ -21,7 +21,7 @@ use super::session::Session;
 use super::settings::settings;
 use super::struck::Struck;
 use super::values::table;
-use super::{bounds, damage, definer, faults, judge, keeper, loads, opens, operator, places, restart};
+use super::{bounds, damage, definer, faults, judge, keeper, loads, opens, operator, places, prepared, restart};
 use super::{shared_files, survivors, tall, temporary, waits, warm_up, xa};
 
 /// What is left of a life, and must be there when the next one begins.
@@ -273,7 +273,7 @@ fn survive(
         }
         tall::check_compaction(raw.database())?;
         bounds::check_rest(raw.database(), kept.waiting.len())?;
-        check_idle(&raw, disk, dice, coverage)?;
+        check_idle(&raw, disk, plan, dice, coverage)?;
         if bounds::can_check_limit(plan) && dice.percent(40) {
             bounds::check_limit(&raw, plan, dice, coverage, kept.waiting.len()).context("large values are replaced")?;
         }
@@ -288,12 +288,22 @@ fn survive(
 
 /// Checks, now that nothing else runs, what one transaction keeps that does nothing more, and what
 /// stays of a table.
-fn check_idle(raw: &RawDatabase, disk: &CrashDisk, dice: &mut Dice, coverage: &Coverage) -> anyhow::Result<()> {
+fn check_idle(
+    raw: &RawDatabase,
+    disk: &CrashDisk,
+    plan: &Plan,
+    dice: &mut Dice,
+    coverage: &Coverage,
+) -> anyhow::Result<()> {
     if dice.percent(30) {
         bounds::check_idle_writer(raw.database(), dice, coverage).context("an idle writer")?;
     }
     if dice.percent(20) {
         bounds::check_drop(raw, disk, dice, coverage).context("a table goes")?;
+    }
+    // Where locks become one of the table, that stays.
+    if !plan.lacks_lock_memory() && dice.percent(30) {
+        prepared::check(raw, dice, coverage).context("a prepared transaction has read rows")?;
     }
     Ok(())
 }

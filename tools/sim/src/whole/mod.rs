@@ -44,6 +44,7 @@ mod opens;
 mod operator;
 mod places;
 pub mod plan;
+mod prepared;
 mod raw_locks;
 mod raw_rows;
 mod reads;

@@ -118,7 +118,7 @@ fn stay_on_core(job: usize) {
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 58] = [
+const PLANTS: [(&str, u64); 59] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
@@ -154,6 +154,7 @@ const PLANTS: [(&str, u64); 58] = [
     ("page-not-marked", 300),
     ("page-writes-not-synced", 300),
     ("pages-of-a-load-count-as-lost", 1_000),
+    ("prepared-keeps-covers", 300),
     ("prepared-keeps-no-table", 300),
     ("prepared-log-keeps-its-mark", 1_000),
     ("prepared-rows-not-locked", 300),

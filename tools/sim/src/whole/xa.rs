@@ -410,6 +410,11 @@ impl Session {
             current.record.prepared = current.record.prepared.map(|(xid, _)| (xid, FlushAtCommit::Lazy));
             return self.roll_back_raw(current, user);
         }
+        if self.dice.percent(50) {
+            self.life.coverage.count("xa: reads released");
+            current.record.released = self.life.history.tick();
+            user.txn.release_reads().context("a prepared transaction releases its reads")?;
+        }
         self.pause();
         match self.dice.below(10) {
             0..3 => {
