@@ -129,11 +129,28 @@ impl Definer {
                 drop(definitions);
                 return Ok(Next::On);
             }
-            // What came about is seen after the next restart.
-            Err(Error::Io { .. } | Error::DiskFull(_)) if life.faulty.fired() > 0 => return Ok(Next::Stop),
+            Err(Error::Io { .. } | Error::DiskFull(_)) if life.faulty.fired() > 0 => {
+                return self.failed(&then).map(|()| Next::Stop);
+            }
             Err(error) => bail!("a change of definitions: {error}"),
         }?;
         Ok(Next::On)
+    }
+
+    /// A change has failed for the disk. What came about is seen after the next restart; unless the
+    /// database has stopped by then, it shows that already.
+    fn failed(&self, then: &Tables) -> anyhow::Result<()> {
+        let raw = self.life.raw();
+        let shown = found(raw);
+        if raw.flush_log().is_err() || self.life.is_over() {
+            return Ok(());
+        }
+        self.life.coverage.count("definitions: failed for the disk");
+        let mut definitions = self.life.definitions.lock();
+        let is_one = agree(then, &shown) || agree(&definitions.now, &shown);
+        ensure!(is_one, "behind a change that has failed there is {shown:?}, before it {:?}", definitions.now);
+        definitions.shown = Some(shown);
+        Ok(())
     }
 
     /// A change has returned: there must be `then`.

@@ -28,6 +28,8 @@ pub(super) struct Definitions {
     pub now: Tables,
     /// What there will be, if the change comes about that has not returned.
     pub then: Option<Tables>,
+    /// What the database has shown behind the change that has failed, if it went on.
+    pub shown: Option<Tables>,
     /// The rows of a table that is being created, by its name.
     pub loading: Option<(String, Txn)>,
     /// Tables that are gone, and when that had returned.
@@ -62,7 +64,8 @@ impl Definitions {
     /// Returns the rows with which a table began of which it was not known whether it exists.
     ///
     /// # Errors
-    /// A change that had returned and is not there, or one that is there in part.
+    /// A change that had returned and is not there, or one that is there in part; one that had
+    /// failed and is there though the database did not show it, or the other way round.
     pub fn settle(&mut self, raw: &RawDatabase) -> anyhow::Result<Option<Txn>> {
         let found = found(raw);
         let happened = self.then.as_ref().is_some_and(|then| agree(then, &found));
@@ -71,6 +74,11 @@ impl Definitions {
             "the catalog has {found:?}\nwhere there must be {:?}\nor {:?}",
             self.now,
             self.then
+        );
+        ensure!(
+            self.shown.as_ref().is_none_or(|shown| agree(shown, &found)),
+            "the catalog has {found:?}\nwhere {:?} was shown behind a change that had failed",
+            self.shown
         );
         let is_new = |name: &String| happened && found.contains_key(name) && !self.now.contains_key(name);
         let loading = self.loading.take_if(|(name, _)| is_new(name));

@@ -60,6 +60,7 @@ const KINDS: &[&str] = &[
     "definitions: drop table",
     "definitions: duplicate in a load",
     "definitions: duplicate in a new index",
+    "definitions: failed for the disk",
     "definitions: given up, the table is in use",
     "definitions: load of a table",
     "definitions: load out of order",
