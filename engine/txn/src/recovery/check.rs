@@ -161,7 +161,11 @@ impl TxnSystem {
         let Some((header, body)) = VersionHeader::decode(payload) else { return Err("has no version header".into()) };
         // It was read before: what is on a page by now was given out by now. The message does not
         // name the next id, which grows: what is wrong is believed if the next look says the same.
-        if header.txn >= self.clock.next_id() {
+        let next = self.clock.next_id();
+        if header.txn >= next {
+            if holdfast_base::planted!("finding-names-the-next-transaction") {
+                return Err(format!("has a version by {:?}, and the next transaction is {next}", header.txn));
+            }
             return Err(format!("has a version by {:?}, and there was no such transaction", header.txn));
         }
         let slots = self.undo.page_size() / 2;

@@ -16,7 +16,7 @@ pub mod child;
 mod files;
 mod judge;
 mod kinds;
-mod layout;
+pub(crate) mod layout;
 mod life;
 #[cfg(sim)]
 pub mod maker;

@@ -47,6 +47,7 @@ const KINDS: &[&str] = &[
     "damage: salvaged",
     "damage: table unreadable",
     "damage: undo logs",
+    "damage: version by no transaction",
     "definitions: a session leaves a table alone",
     "definitions: add index",
     "definitions: alter",

@@ -21,7 +21,9 @@ use super::session::Session;
 use super::settings::settings;
 use super::struck::Struck;
 use super::values::table;
-use super::{bounds, damage, definer, faults, judge, keeper, loads, opens, operator, places, prepared, restart};
+use super::{
+    bounds, damage, definer, faults, forged, judge, keeper, loads, opens, operator, places, prepared, restart,
+};
 use super::{shared_files, survivors, tall, temporary, waits, warm_up, xa};
 
 /// What is left of a life, and must be there when the next one begins.
@@ -278,8 +280,10 @@ fn survive(
             bounds::check_limit(&raw, plan, dice, coverage, kept.waiting.len()).context("large values are replaced")?;
         }
         let waits = if dice.percent(10) { Some(waits::Waits::begin(&raw, coverage)?) } else { None };
+        let forged = if dice.percent(15) { Some(forged::begin(raw.database())?) } else { None };
         raw.close().context("close after the life")?;
         waits.map_or(Ok(()), |waits| waits.check(Instant::now()))?;
+        forged.map_or(Ok(()), |file| forged::check(disk, plan, &file, dice, coverage)).context("a forged version")?;
     } else if dice.percent(50) {
         raw.database().checkpoint().context("a checkpoint after the life")?;
     }

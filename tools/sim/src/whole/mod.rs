@@ -31,6 +31,7 @@ pub(crate) mod disk;
 mod fault;
 mod faults;
 mod flow;
+mod forged;
 mod held;
 mod history;
 mod judge;

@@ -118,7 +118,7 @@ fn stay_on_core(job: usize) {
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 59] = [
+const PLANTS: [(&str, u64); 60] = [
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
     ("checksum-not-compared", 1_000),
@@ -132,6 +132,7 @@ const PLANTS: [(&str, u64); 59] = [
     ("ends-see-two-moments", 1_000),
     ("failed-sync-passed-over", 1_000),
     ("few-logs-wait-for-a-commit", 300),
+    ("finding-names-the-next-transaction", 1_000),
     ("frame-event-lost", 1_000),
     ("frames-after-latch", 300),
     ("free-pages-kept-back", 1_000),
