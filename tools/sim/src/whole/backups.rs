@@ -10,6 +10,7 @@ use holdfast_testkit::{CrashDisk, FaultDisk};
 use super::copies::Copy;
 use super::disk::{SlowDisk, ends_life};
 use super::fault;
+use super::growth::Growing;
 use super::life::Life;
 use super::plan::Dice;
 
@@ -33,6 +34,11 @@ pub(super) fn take(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
     let calls = if dice.percent(10) { dice.below(5) } else { u64::MAX };
     let asked = AtomicU64::new(0);
     let options = options.stop_when(move || asked.fetch_add(1, Ordering::Relaxed) >= calls);
+    let growing = if dice.percent(25) { Growing::begin(life, &disk)?.map(Arc::new) } else { None };
+    let options = match growing.clone() {
+        Some(growing) => options.on_progress(move |_| growing.goes_on()),
+        None => options,
+    };
     let begun = life.history.tick();
     let result = life.db().backup("copy", &options);
     let ended = life.history.tick();
@@ -46,6 +52,9 @@ pub(super) fn take(life: &Life, dice: &mut Dice) -> anyhow::Result<()> {
             life.coverage.count("backup: failed");
         }
         Err(error) => bail!("backup: {error}"),
+    }
+    if let Some(growing) = growing.filter(|_| complete) {
+        growing.check(life)?;
     }
     if complete && dice.percent(30) {
         refuse_another(life, &disk)?;

@@ -8,6 +8,7 @@ pub(super) const ENOUGH: u64 = 300;
 
 /// All kinds, but those that are rare.
 const KINDS: &[&str] = &[
+    "backup: beside a table that grows",
     "backup: cut by the power",
     "backup: ended with its life",
     "backup: failed",

@@ -32,6 +32,7 @@ mod fault;
 mod faults;
 mod flow;
 mod forged;
+mod growth;
 mod held;
 mod history;
 mod judge;

@@ -129,7 +129,7 @@ fn change_rows(life: &Life, batch: &[u64], adds: bool) -> holdfast::Result<()> {
 }
 
 /// Accepts an error that something explains.
-fn explain(life: &Life, outcome: holdfast::Result<()>) -> anyhow::Result<()> {
+pub(super) fn explain(life: &Life, outcome: holdfast::Result<()>) -> anyhow::Result<()> {
     match outcome {
         Ok(()) | Err(Error::LimitReached(_) | Error::TableNotFound(_) | Error::TableExists(_)) => Ok(()),
         Err(error) if ends_life(&error) || life.is_over() => Ok(()),
