@@ -64,6 +64,7 @@ const SYNC_DIR: [&str; 2] = ["fault: sync of the directory", "fault: no room at 
 const READ: [&str; 2] = ["fault: read", "fault: no room at read"];
 const WRITE: [&str; 2] = ["fault: write", "fault: no room at write"];
 const SYNC: [&str; 2] = ["fault: sync", "fault: no room at sync"];
+const SYNC_DATA: [&str; 2] = ["fault: sync of a file of pages", "fault: no room at sync"];
 const SET_LEN: [&str; 2] = ["fault: length", "fault: no room at length"];
 
 /// Lets the time of one operation pass: up to `most` microseconds, rarely a hundred times that.
@@ -145,7 +146,8 @@ impl File for SlowFile {
 
     fn sync(&self) -> Result<()> {
         take_time(SYNC_MICROS);
-        let result = self.below.note(SYNC, self.inner.sync());
+        let what = if self.name().ends_with(".hf") { SYNC_DATA } else { SYNC };
+        let result = self.below.note(what, self.inner.sync());
         if result.is_err() {
             self.below.medium.lose_unsynced(self.name());
         }

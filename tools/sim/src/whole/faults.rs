@@ -35,7 +35,20 @@ pub(super) fn prepare(life: &Life, dice: &mut Dice) -> bool {
     for _ in 0..=dice.below(3) {
         life.faulty.schedule(fault::draw(dice));
     }
+    if dice.percent(25) {
+        fail_sync_of_table(life, dice);
+    }
     false
+}
+
+/// One of the first syncs of the file of a table fails: of all syncs most are of the log.
+fn fail_sync_of_table(life: &Life, dice: &mut Dice) {
+    let name = format!("t{}", dice.below(life.plan.tables as u64));
+    let within = dice.one_of(&[2, 8]);
+    let nth = dice.below(within) + 1;
+    if let Some(table) = life.db().list_tables().into_iter().find(|table| table.name == name) {
+        life.faulty.schedule(Fault::nth(FaultOp::Sync, nth).on(table.file));
+    }
 }
 
 /// After a while there is room again. What begins from then on must not say that there is none.

@@ -91,6 +91,7 @@ const KINDS: &[&str] = &[
     "fault: remove",
     "fault: room again",
     "fault: sync",
+    "fault: sync of a file of pages",
     "fault: sync of the directory",
     "fault: write",
     "faults of the disk",

@@ -118,7 +118,7 @@ fn stay_on_core(job: usize) {
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 61] = [
+const PLANTS: [(&str, u64); 62] = [
     ("backup-follows-growth", 1_000),
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
@@ -131,6 +131,7 @@ const PLANTS: [(&str, u64); 61] = [
     ("double-write-not-synced", 1_000),
     ("ended-writes-wake-no-checkpointer", 1_000),
     ("ends-see-two-moments", 1_000),
+    ("failed-data-sync-passed-over", 2_000),
     ("failed-sync-passed-over", 1_000),
     ("few-logs-wait-for-a-commit", 300),
     ("finding-names-the-next-transaction", 1_000),
