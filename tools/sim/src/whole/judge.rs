@@ -64,9 +64,10 @@ pub(super) fn judge(txns: &[Txn], before: &BTreeMap<Item, Version>) -> anyhow::R
 }
 
 /// No transaction changes what another one has locked by reading it. At READ COMMITTED a lock may
-/// be given up early, and a prepared transaction may release its reads; only SERIALIZABLE keeps the place of every row free that was not there. The
-/// definer may truncate a table of which a transaction has only read rows. When a transaction of
-/// two threads read and wrote is not known if one of them has met its rollback.
+/// be given up early, and a prepared transaction may release what it has only read; only
+/// SERIALIZABLE keeps the place of every row free that was not there. The definer may truncate a
+/// table of which a transaction has only read rows. When a transaction of two threads read and
+/// wrote is not known if one of them has met its rollback.
 fn check_locked(txns: &[Txn]) -> anyhow::Result<()> {
     let mut writes: BTreeMap<Item, Vec<(u64, u64)>> = BTreeMap::new();
     let timely = || txns.iter().filter(|txn| !txn.noted_late);
