@@ -6,6 +6,7 @@ mod conditions;
 mod create;
 mod dice;
 mod kinds;
+mod long_keys;
 mod partitions;
 mod prepared;
 mod queries;

@@ -7,6 +7,7 @@ use holdfast_workload::rng::Rng;
 use super::super::play::Source;
 use super::super::script::Step;
 use super::alters::Table;
+use super::long_keys;
 use super::references::Schema;
 use super::stored::Stored;
 use super::{Generator, Sessions};
@@ -15,10 +16,11 @@ use super::{Generator, Sessions};
 const STEPS: u64 = 120;
 
 /// Makes scenario `number` of a seed up: of ten with drawn sessions, one is about a table's
-/// definition, one about tables that refer to each other, and one about what the server stores
-/// for tables.
+/// definition, one about tables that refer to each other, one about what the server stores for
+/// tables, and one about a subject of its own, which are taken in turn.
 pub fn scenario(seed: u64, number: u64, sessions: Sessions) -> Box<dyn Source> {
     match (sessions, number % 10) {
+        (Sessions::Drawn, 1) => Box::new(Focused::new(seed, number, long_keys::Table::create)),
         (Sessions::Drawn, 3) => Box::new(Focused::new(seed, number, Table::create)),
         (Sessions::Drawn, 6) => Box::new(Focused::new(seed, number, Stored::create)),
         (Sessions::Drawn, 8) => Box::new(Focused::new(seed, number, Schema::create)),
@@ -26,8 +28,13 @@ pub fn scenario(seed: u64, number: u64, sessions: Sessions) -> Box<dyn Source> {
     }
 }
 
-/// What a scenario of one session is about.
+/// What a scenario is about.
 trait Topic {
+    /// How many sessions speak.
+    fn sessions(&self) -> usize {
+        1
+    }
+
     /// Goes on.
     fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step>;
 
@@ -59,6 +66,12 @@ impl Topic for Stored {
     }
 }
 
+impl Topic for long_keys::Table {
+    fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step> {
+        VecDeque::from([self.step(rng)])
+    }
+}
+
 /// A scenario about one thing.
 struct Focused<T> {
     rng: Rng,
@@ -80,7 +93,7 @@ impl<T: Topic> Focused<T> {
 
 impl<T: Topic> Source for Focused<T> {
     fn sessions(&self) -> usize {
-        1
+        self.topic.sessions()
     }
 
     fn next(&mut self, _free: &[usize]) -> Option<Step> {
