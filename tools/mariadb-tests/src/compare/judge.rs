@@ -18,7 +18,7 @@ pub enum Class {
     Codes(u16, u16),
     Texts(u16),
     Rows,
-    /// The words of CHECK TABLE, CHECKSUM TABLE and SHOW CREATE TABLE.
+    /// The words of CHECK TABLE, CHECKSUM TABLE and SHOW CREATE TABLE, or rows without parents.
     Table(&'static str),
     Affected,
     Warnings,

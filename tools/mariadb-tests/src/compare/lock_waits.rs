@@ -57,6 +57,11 @@ pub fn of_waits(
     if let Some(reason) = of_uncommitted_copies(statement, meanings, innodb) {
         return Some(reason);
     }
+    if waits_for_search(session, meanings, holdfast) {
+        return Some(
+            "what a FOREIGN KEY leads to is looked for in a range at READ COMMITTED, too, with InnoDB by rows",
+        );
+    }
     let requests = holdfast.blocking_requests(session);
     if !requests.is_empty() && requests.iter().all(|lock| is_of_absent_row(lock, [holdfast, innodb])) {
         return Some("the key of a row that is looked for and not there is locked as a row is, with InnoDB as a gap");
@@ -77,6 +82,23 @@ pub fn leaves_others_out(sql: &str, meanings: &Meanings, [holdfast, innodb]: &mu
     let tables = holdfast.look(&list).into_rows();
     let shares = |other: &String| tables.iter().any(|table| names(sql, &table[0]) && names(other, &table[0]));
     meanings.in_transactions().filter(|other| shares(other)).any(|other| plan(holdfast, other) != plan(innodb, other))
+}
+
+/// Whether a session waits to insert where the statement of another one, at READ COMMITTED, looks for
+/// what a FOREIGN KEY leads to: it keeps the range until it is done.
+fn waits_for_search(session: usize, meanings: &Meanings, holdfast: &mut Side) -> bool {
+    let mut searches = meanings.reading_committed().filter(|&other| other != session);
+    if !searches.any(|other| holdfast.is_pending(other)) || !holdfast.waits_to_insert(session) {
+        return false;
+    }
+    let linked = format!(
+        "SELECT table_name, referenced_table_name FROM information_schema.referential_constraints \
+         WHERE constraint_schema = '{}'",
+        schema(holdfast.engine)
+    );
+    let linked = holdfast.look(&linked).into_rows();
+    let requests = holdfast.blocking_requests(session);
+    !requests.is_empty() && requests.iter().all(|lock| linked.iter().flatten().any(|table| *table == lock.table))
 }
 
 /// Whether the lock is of a primary key of one column for which neither engine has a row, also none

@@ -68,12 +68,19 @@ pub struct Meanings {
     sessions: Vec<Spoken>,
     /// How many statements of all sessions have ended that do more than read.
     changes: u64,
+    /// Whether a statement was said without checks of FOREIGN KEYs.
+    without_checks: bool,
     forgotten: Forgotten,
 }
 
 impl Meanings {
     pub fn new(sessions: usize) -> Meanings {
-        Meanings { sessions: vec![Spoken::default(); sessions], changes: 0, forgotten: Forgotten::default() }
+        Meanings {
+            sessions: vec![Spoken::default(); sessions],
+            changes: 0,
+            without_checks: false,
+            forgotten: Forgotten::default(),
+        }
     }
 
     /// The statement that a statement carries out: itself, if it stands for no other one.
@@ -96,6 +103,7 @@ impl Meanings {
 
     /// A statement was said.
     pub fn said(&mut self, statement: &Statement) {
+        self.without_checks |= statement.sql.contains("foreign_key_checks");
         let sql = self.of(statement).sql;
         let spoken = &mut self.sessions[statement.session];
         spoken.waits_by_other_plans = None;
@@ -208,6 +216,16 @@ impl Meanings {
     /// Indexes that are younger than the transaction of a session.
     pub fn younger_keys(&self, session: usize) -> &[String] {
         &self.sessions[session].younger_keys
+    }
+
+    /// Whether rows may be without their parents.
+    pub fn are_without_checks(&self) -> bool {
+        self.without_checks
+    }
+
+    /// The sessions at READ COMMITTED.
+    pub fn reading_committed(&self) -> impl Iterator<Item = usize> {
+        (0..self.sessions.len()).filter(move |&session| self.reads_committed(session))
     }
 
     pub fn reads_committed(&self, session: usize) -> bool {

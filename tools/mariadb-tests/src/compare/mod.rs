@@ -21,6 +21,7 @@ mod lanes;
 mod lock_waits;
 mod lost;
 mod meaning;
+mod orphans;
 mod plans;
 mod plants;
 mod play;

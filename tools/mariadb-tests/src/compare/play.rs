@@ -20,6 +20,7 @@ use super::evidence;
 use super::judge::{Class, Difference, is_refused_there, judge};
 use super::lock_waits;
 use super::meaning::Meanings;
+use super::orphans;
 use super::plans;
 use super::script::{Statement, Step, schema};
 use super::sessions::{DEADLOCK, Side, Stand};
@@ -397,13 +398,25 @@ impl Play<'_, '_, '_> {
                 let question = self.last_said().unwrap_or_default().to_owned();
                 self.differ(&question, Class::Deadlock, "a deadlock\n", "none\n")
             }
-            None => Ending::Parted(reason),
+            None => self.orphan().unwrap_or(Ending::Parted(reason)),
             Some((question, ours)) if ours.is_lost() => Ending::lost(&question, &ours.to_string()),
             Some((question, ours)) => {
                 let theirs = format!("(not asked: {reason})\n");
                 self.differ(&question, Class::Table("CHECK TABLE"), &ours.to_string(), &theirs)
             }
         })
+    }
+
+    /// The difference that this engine has a row without its parent, if it has one.
+    fn orphan(&mut self) -> Option<Ending> {
+        if self.meanings.are_without_checks() {
+            return None;
+        }
+        let (question, ours) = orphans::find(&mut self.sides[0])?;
+        if ours.is_lost() {
+            return Some(Ending::lost(&question, &ours.to_string()));
+        }
+        Some(self.differ(&question, Class::Table("FOREIGN KEY"), &ours.to_string(), "(every row has its parent)\n"))
     }
 
     fn kill(&mut self) -> anyhow::Result<Ending> {
@@ -435,7 +448,7 @@ impl Play<'_, '_, '_> {
                 return Ok(ending);
             }
         }
-        Ok(Ending::Same)
+        Ok(self.orphan().unwrap_or(Ending::Same))
     }
 
     fn compare_table(&mut self, name: &str, kind: &str) -> anyhow::Result<Result<(), Ending>> {

@@ -226,13 +226,23 @@ impl Side {
     /// Whether a session of this engine waits to lock a range because others wait to insert there:
     /// of those that wait for a range, an inserter has a key, a reader has two ends.
     pub fn waits_for_inserters(&mut self, session: usize) -> bool {
+        self.range_waited_for(session).is_some_and(|range| range.starts_with(['(', '[']))
+    }
+
+    /// Whether a session of this engine waits to insert where others read a range.
+    pub fn waits_to_insert(&mut self, session: usize) -> bool {
+        self.range_waited_for(session).is_some_and(|range| !range.starts_with(['(', '[']))
+    }
+
+    /// The range, or the key in one, that a session of this engine waits for.
+    fn range_waited_for(&mut self, session: usize) -> Option<String> {
         let id = self.sessions[session].id;
-        let found = self.watcher.query_first::<String, _>(format!(
+        let found = self.watcher.query_first(format!(
             "SELECT l.lock_data FROM information_schema.HOLDFAST_TRX t JOIN information_schema.HOLDFAST_LOCKS l \
              ON l.lock_id = t.trx_requested_lock_id AND l.lock_type = 'RANGE' AND l.lock_status = 'WAITING' \
              WHERE t.trx_mysql_thread_id = {id}"
         ));
-        matches!(found, Ok(Some(range)) if range.starts_with(['(', '[']))
+        found.ok().flatten()
     }
 
     /// The locks for which a session of this engine waits.

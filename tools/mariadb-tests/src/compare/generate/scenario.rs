@@ -8,6 +8,7 @@ use super::super::play::Source;
 use super::super::script::Step;
 use super::alters::Table;
 use super::long_keys;
+use super::moving_children::{self, Family};
 use super::references::Schema;
 use super::stored::Stored;
 use super::{Generator, Sessions};
@@ -20,11 +21,19 @@ const STEPS: u64 = 120;
 /// tables, and one about a subject of its own, which are taken in turn.
 pub fn scenario(seed: u64, number: u64, sessions: Sessions) -> Box<dyn Source> {
     match (sessions, number % 10) {
-        (Sessions::Drawn, 1) => Box::new(Focused::new(seed, number, long_keys::Table::create)),
+        (Sessions::Drawn, 1) => of_its_own(seed, number),
         (Sessions::Drawn, 3) => Box::new(Focused::new(seed, number, Table::create)),
         (Sessions::Drawn, 6) => Box::new(Focused::new(seed, number, Stored::create)),
         (Sessions::Drawn, 8) => Box::new(Focused::new(seed, number, Schema::create)),
         _ => Box::new(Generator::new(seed, number, sessions)),
+    }
+}
+
+/// One of the subjects that are taken in turn.
+fn of_its_own(seed: u64, number: u64) -> Box<dyn Source> {
+    match number / 10 % 2 {
+        0 => Box::new(Focused::new(seed, number, long_keys::Table::create)),
+        _ => Box::new(Focused::new(seed, number, Family::create)),
     }
 }
 
@@ -38,7 +47,7 @@ trait Topic {
     /// Goes on.
     fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step>;
 
-    /// Whether the engines agree on what a crash leaves.
+    /// Whether the engines agree on what a crash leaves, and the sessions go on as they are.
     fn may_crash(&self) -> bool {
         true
     }
@@ -69,6 +78,21 @@ impl Topic for Stored {
 impl Topic for long_keys::Table {
     fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step> {
         VecDeque::from([self.step(rng)])
+    }
+}
+
+impl Topic for Family {
+    fn sessions(&self) -> usize {
+        moving_children::SESSIONS
+    }
+
+    fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step> {
+        self.step(rng)
+    }
+
+    /// Sessions begin anew then, at another isolation level.
+    fn may_crash(&self) -> bool {
+        false
     }
 }
 
