@@ -218,6 +218,16 @@ impl Meanings {
         &self.sessions[session].younger_keys
     }
 
+    /// Whether there are transactions beside a session's, and all of them are prepared. One whose
+    /// statement `is_pending` is not.
+    pub fn only_prepared_are_beside(&self, session: usize, is_pending: impl Fn(usize) -> bool) -> bool {
+        let is_beside =
+            |&(other, spoken): &(usize, &Spoken)| other != session && (spoken.is_long() || is_pending(other));
+        let mut beside = self.sessions.iter().enumerate().filter(is_beside).peekable();
+        let is_prepared = |(_, spoken): (usize, &Spoken)| matches!(spoken.xa, Some((_, Xa::Prepared)));
+        beside.peek().is_some() && beside.all(is_prepared)
+    }
+
     /// Whether rows may be without their parents.
     pub fn are_without_checks(&self) -> bool {
         self.without_checks
@@ -407,6 +417,23 @@ mod tests {
         assert_eq!(meanings.ending(0), ["XA COMMIT 'x'"]);
         meanings.succeeded(&say("XA COMMIT 'x'"));
         assert_eq!(meanings.ending(0), ["COMMIT"]);
+    }
+
+    #[test]
+    fn a_transaction_beside_a_session_is_prepared_or_not() {
+        let mut meanings = Meanings::new(3);
+        let nothing_waits = |_| false;
+        assert!(!meanings.only_prepared_are_beside(1, nothing_waits));
+        for sql in ["XA START 'x'", "XA END 'x'"] {
+            meanings.succeeded(&say(sql));
+            assert!(!meanings.only_prepared_are_beside(1, nothing_waits));
+        }
+        meanings.succeeded(&say("XA PREPARE 'x'"));
+        assert!(meanings.only_prepared_are_beside(1, nothing_waits));
+        assert!(!meanings.only_prepared_are_beside(0, nothing_waits));
+        assert!(!meanings.only_prepared_are_beside(1, |other| other == 2));
+        meanings.succeeded(&Statement { session: 2, ..say("BEGIN") });
+        assert!(!meanings.only_prepared_are_beside(1, nothing_waits));
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod create;
 mod dice;
 mod kinds;
 mod long_keys;
+mod long_scans;
 mod moving_children;
 mod partitions;
 mod prepared;

@@ -8,6 +8,7 @@ use super::super::play::Source;
 use super::super::script::Step;
 use super::alters::Table;
 use super::long_keys;
+use super::long_scans::{self, Scanned};
 use super::moving_children::{self, Family};
 use super::references::Schema;
 use super::stored::Stored;
@@ -31,9 +32,10 @@ pub fn scenario(seed: u64, number: u64, sessions: Sessions) -> Box<dyn Source> {
 
 /// One of the subjects that are taken in turn.
 fn of_its_own(seed: u64, number: u64) -> Box<dyn Source> {
-    match number / 10 % 2 {
+    match number / 10 % 3 {
         0 => Box::new(Focused::new(seed, number, long_keys::Table::create)),
-        _ => Box::new(Focused::new(seed, number, Family::create)),
+        1 => Box::new(Focused::new(seed, number, Family::create)),
+        _ => Box::new(Focused::new(seed, number, Scanned::create)),
     }
 }
 
@@ -84,6 +86,21 @@ impl Topic for long_keys::Table {
 impl Topic for Family {
     fn sessions(&self) -> usize {
         moving_children::SESSIONS
+    }
+
+    fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step> {
+        self.step(rng)
+    }
+
+    /// Sessions begin anew then, at another isolation level.
+    fn may_crash(&self) -> bool {
+        false
+    }
+}
+
+impl Topic for Scanned {
+    fn sessions(&self) -> usize {
+        long_scans::SESSIONS
     }
 
     fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step> {
