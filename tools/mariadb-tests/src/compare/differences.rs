@@ -278,9 +278,13 @@ fn mentions_row(answer: &Answer, word: &str) -> bool {
 }
 
 /// Whether it is known why a read by a HANDLER gives other rows.
-pub fn of_handler(statement: &Statement, meanings: &Meanings) -> Option<&'static str> {
+pub fn of_handler(statement: &Statement, ours: &Answer, meanings: &Meanings) -> Option<&'static str> {
     if meanings.locks_by_handler(statement) {
         return Some(LOCKS_BY_HANDLER);
+    }
+    let has_rows = matches!(&ours.outcome, Outcome::Rows(rows) if !rows.is_empty());
+    if has_rows && meanings.handler_stays_at_end(statement) {
+        return None;
     }
     let goes_on =
         statement.sql.starts_with("HANDLER") && [" NEXT", " PREV"].iter().any(|way| statement.sql.contains(way));

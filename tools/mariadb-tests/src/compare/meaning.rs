@@ -35,6 +35,9 @@ struct Spoken {
     refusing: Vec<(String, String)>,
     /// Its HANDLER has found less than it was to read, after so many changes.
     missed_after: Option<u64>,
+    /// Its HANDLER has found nothing by FIRST or LAST in an index, and since then rows at most have
+    /// changed: how a read begins that goes on from there, and finds nothing either.
+    goes_on_at_end: Option<String>,
     /// Indexes that others have added since its transaction began.
     younger_keys: Vec<String>,
     /// Whether its statement had other plans on the two engines when it began to wait.
@@ -43,6 +46,9 @@ struct Spoken {
 
 /// What commits by the way.
 const DEFINES: [&str; 6] = ["CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "OPTIMIZE"];
+
+/// What leaves a HANDLER where it stands, in a table that stays as it is.
+const LEAVES_HANDLERS: [&str; 5] = ["INSERT", "REPLACE", "UPDATE", "DELETE", "SELECT"];
 
 /// What a repeated read answers otherwise, even alone: it counts on, or looks at locks of others.
 const UNREPEATABLE: [&str; 5] = ["NEXTVAL", "SETVAL", "LASTVAL", "SKIP LOCKED", "NOWAIT"];
@@ -135,9 +141,18 @@ impl Meanings {
 
     /// Where a HANDLER stands, and whether there may be other rows there since.
     fn has_moved(&mut self, statement: &Statement, answer: &Answer) {
-        if !statement.sql.starts_with("HANDLER") {
+        let (session, sql) = (statement.session, &statement.sql);
+        if !sql.starts_with("HANDLER") {
+            if !LEAVES_HANDLERS.iter().any(|verb| sql.starts_with(verb)) {
+                self.sessions.iter_mut().for_each(|spoken| spoken.goes_on_at_end = None);
+            }
             self.changes += u64::from(!["SELECT", "SET "].iter().any(|verb| statement.sql.starts_with(verb)));
             return;
+        }
+        if !matches!(&answer.outcome, Outcome::Rows(rows) if rows.is_empty()) {
+            self.sessions[session].goes_on_at_end = None;
+        } else if !self.handler_stays_at_end(statement) {
+            self.sessions[session].goes_on_at_end = going_on_at_end(sql);
         }
         let found = match &answer.outcome {
             Outcome::Rows(rows) => rows.len(),
@@ -289,6 +304,13 @@ impl Meanings {
         self.sessions[session].missed_after.is_some_and(|changes| changes < self.changes)
     }
 
+    /// Whether a HANDLER stands at the end of an index that was empty, and the statement goes on from
+    /// there without turning round.
+    pub fn handler_stays_at_end(&self, statement: &Statement) -> bool {
+        let goes_on = self.sessions[statement.session].goes_on_at_end.as_ref();
+        goes_on.is_some_and(|goes_on| statement.sql.starts_with(goes_on.as_str()))
+    }
+
     /// What ends a transaction of the session, whatever kind it is of.
     pub fn ending(&self, session: usize) -> Vec<String> {
         let Some((name, state)) = &self.sessions[session].xa else { return vec!["COMMIT".into()] };
@@ -313,6 +335,17 @@ fn added_keys(sql: &str) -> impl Iterator<Item = &str> {
         let key = clause.strip_prefix("UNIQUE ").unwrap_or(clause).strip_prefix("KEY ")?;
         key.split(' ').next()
     })
+}
+
+/// How a read of a HANDLER begins that goes on behind one by FIRST or LAST in an index.
+fn going_on_at_end(sql: &str) -> Option<String> {
+    let turned = |from: &str, to: &str| sql.split_once(from).map(|(read, _)| format!("{read}{to}"));
+    let words: Vec<&str> = sql.split(' ').collect();
+    match words[..] {
+        ["HANDLER", _, "READ", _, "FIRST", ..] => turned(" FIRST", " NEXT"),
+        ["HANDLER", _, "READ", _, "LAST", ..] => turned(" LAST", " PREV"),
+        _ => None,
+    }
 }
 
 /// How many rows a HANDLER is to read, if it reads.
@@ -417,6 +450,28 @@ mod tests {
         assert_eq!(meanings.ending(0), ["XA COMMIT 'x'"]);
         meanings.succeeded(&say("XA COMMIT 'x'"));
         assert_eq!(meanings.ending(0), ["COMMIT"]);
+    }
+
+    #[test]
+    fn a_handler_stays_at_the_end_of_an_index_that_was_empty() {
+        let mut meanings = Meanings::new(2);
+        let next = say("HANDLER h READ k NEXT LIMIT 2");
+        let mut stays = |said: &[(&str, usize)]| {
+            for (sql, found) in said {
+                meanings.ended(&say(sql), &answered(*found));
+            }
+            meanings.handler_stays_at_end(&next)
+        };
+        let (first, insert) = (("HANDLER h READ k FIRST LIMIT 2", 0), ("INSERT INTO t VALUES (2)", 0));
+        assert!(stays(&[first, insert]));
+        assert!(stays(&[("HANDLER h READ k NEXT LIMIT 2", 0)]));
+        assert!(!stays(&[("HANDLER h READ k PREV", 1)]), "it has turned round");
+        assert!(!stays(&[first, insert, ("HANDLER h READ k NEXT", 1)]));
+        assert!(!stays(&[("HANDLER h READ k FIRST LIMIT 2", 1)]));
+        assert!(!stays(&[("HANDLER h READ k LAST", 0)]));
+        assert!(!stays(&[("HANDLER h READ j FIRST", 0)]), "another index");
+        assert!(!stays(&[("HANDLER h READ FIRST", 0)]), "no index");
+        assert!(!stays(&[first, ("ALTER TABLE t FORCE", 0)]), "it begins anew");
     }
 
     #[test]

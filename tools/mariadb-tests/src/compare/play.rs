@@ -330,7 +330,7 @@ impl Play<'_, '_, '_> {
                 return self.part(reason);
             }
         }
-        if let Some(reason) = differences::of_handler(&meant, &self.meanings).filter(|_| class == Class::Rows) {
+        if let Some(reason) = differences::of_handler(&meant, ours, &self.meanings).filter(|_| class == Class::Rows) {
             return self.part(reason);
         }
         if let Some(reason) = differences::of_forgetting(&meant, &class, [ours, theirs], self.meanings.forgotten()) {

@@ -27,7 +27,7 @@ use self::create::Taste;
 use self::dice::Dice;
 use self::prepared::Prepared;
 pub use self::scenario::scenario;
-use self::schema::{Column, Schema};
+use self::schema::{Column, Schema, Table};
 use super::meaning::Xa;
 use super::play::Source;
 use super::script::{Statement, Step};
@@ -336,6 +336,9 @@ impl Generator {
                 if table.partitioned && key.parts.iter().any(|part| is_virtual(&part.column)) {
                     return None;
                 }
+                if self.rng.chance(12) {
+                    return Some(self.emptied(session, &table, &key.name));
+                }
                 if n < 7 {
                     let way = self.rng.one_of(&["FIRST", "NEXT", "PREV", "LAST"]);
                     return read(format!("HANDLER h READ {} {way} LIMIT 2", key.name));
@@ -346,6 +349,23 @@ impl Generator {
             }
             _ => None,
         }
+    }
+
+    /// A HANDLER comes to an index that has become empty, and goes on or turns round when there are
+    /// rows again.
+    fn emptied(&mut self, session: usize, table: &Table, key: &str) -> Step {
+        let read = |way: &str| {
+            Step::Say(Statement { session, sql: format!("HANDLER h READ {key} {way} LIMIT 2"), ordered: true })
+        };
+        let (end, on, back) = *self.rng.one_of(&[("FIRST", "NEXT", "PREV"), ("LAST", "PREV", "NEXT")]);
+        self.queue.push_back(Step::say(session, format!("DELETE FROM {}", table.name)));
+        self.queue.push_back(read(end));
+        for _ in 0..1 + self.rng.below(2) {
+            self.queue.push_back(Step::say(session, rows::insert(table, &mut self.rng)));
+        }
+        self.queue.push_back(read(on));
+        self.queue.push_back(read(self.rng.one_of::<&str>(&[on, on, back])));
+        read(self.rng.one_of::<&str>(&["FIRST", "LAST"]))
     }
 
     fn switch(&mut self, session: usize) -> Step {
