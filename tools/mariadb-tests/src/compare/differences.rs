@@ -3,6 +3,8 @@
 //! More of them are in `by_plan` (other plans), `lock_waits` (waits), `evidence` (what follows from
 //! the tables) and `forgotten` (what InnoDB may have forgotten).
 
+use std::collections::BTreeSet;
+
 use super::altered::Altered;
 use super::answer::{Answer, Outcome};
 use super::forgotten::Forgotten;
@@ -41,8 +43,8 @@ pub fn known(sql: &str, ours: &Answer, theirs: &Answer) -> Option<Known> {
     if let Some(reason) = of_nulls(ours, theirs).filter(|_| alters && sql.contains(" NOT NULL")) {
         return parts(reason);
     }
-    if alters && counts_rows_once(ours, theirs) && without_row_numbers(ours) == without_row_numbers(theirs) {
-        return same("an ALTER that copies counts rows, in place those of each partition");
+    if let Some(reason) = of_copied_rows(sql, ours, theirs).filter(|_| alters) {
+        return same(reason);
     }
     let one_copies = |a: &Answer, b: &Answer| is_not_allowed(a) && matches!(b.outcome, Outcome::Done(0, _));
     if alters && (one_copies(ours, theirs) || one_copies(theirs, ours)) {
@@ -103,6 +105,15 @@ fn of_several_reasons(sql: &str, codes: [u16; 2]) -> Option<&'static str> {
     }
     (codes == [1100, 1100])
         .then_some("which of several tables of triggers that are not locked is named: the server hashes their names")
+}
+
+/// Whether it is known why an ALTER counts rows otherwise, or what it says of them.
+fn of_copied_rows(sql: &str, ours: &Answer, theirs: &Answer) -> Option<&'static str> {
+    if counts_rows_once(ours, theirs) && without_row_numbers(ours) == without_row_numbers(theirs) {
+        return Some("an ALTER that copies counts rows, in place those of each partition");
+    }
+    (sql.contains(" DEFAULT ") && ours.outcome == theirs.outcome && warns_of_same(ours, theirs))
+        .then_some("how often an ALTER says that a default does not fit: once, or for each row or partition")
 }
 
 /// Whether it is known why an ALTER is refused with different errors.
@@ -228,6 +239,12 @@ fn is_ill_formed(answer: &Answer) -> bool {
 /// What was warned of, wherever.
 fn without_row_numbers(answer: &Answer) -> Vec<String> {
     answer.warnings.iter().map(|warning| without_row_number(warning)).collect()
+}
+
+/// Whether both warn of the same, however often.
+fn warns_of_same(ours: &Answer, theirs: &Answer) -> bool {
+    let [ours, theirs] = [ours, theirs].map(|answer| without_row_numbers(answer).into_iter().collect::<BTreeSet<_>>());
+    ours == theirs
 }
 
 /// The answer without the names of broken FOREIGN KEYs and of their tables.
@@ -418,6 +435,21 @@ mod tests {
         assert!(known(sql, &of_page, &done(1)).is_none());
         assert!(known(sql, &twice, &done(1)).is_none());
         assert!(known(sql, &done(1), &too_large("counting BLOBs, is 65535")).is_none());
+    }
+
+    #[test]
+    fn an_alter_may_say_more_than_once_that_a_default_does_not_fit() {
+        let warned = |warnings: &[&str]| Answer {
+            outcome: Outcome::Done(2, String::new()),
+            warnings: warnings.iter().copied().map(String::from).collect(),
+        };
+        let [first, second, other] = ["Out of range at row 1", "Out of range at row 2", "Data truncated at row 2"];
+        let sql = "ALTER TABLE t ADD c TINYINT DEFAULT (500 + 500)";
+        let (once, twice) = (warned(&[first]), warned(&[first, second]));
+        assert!(known(sql, &once, &twice).is_some_and(|known| !known.parts));
+        assert!(known(sql, &once, &warned(&[first, other])).is_none());
+        assert!(known(sql, &once, &warned(&[])).is_none());
+        assert!(known("ALTER TABLE t ADD c TINYINT", &once, &twice).is_none());
     }
 
     #[test]

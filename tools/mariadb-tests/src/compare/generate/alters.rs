@@ -47,6 +47,26 @@ const KINDS: [Kind; 16] = [
     Kind::Text("LONGBLOB", 9000),
 ];
 
+/// Columns with defaults by functions of which a value takes a part, or which are none as they are.
+const LOOSE: [&str; 15] = [
+    "DATE DEFAULT NOW()",
+    "DATE NOT NULL DEFAULT CURRENT_TIMESTAMP",
+    "TIME DEFAULT CURRENT_TIMESTAMP",
+    "DATETIME DEFAULT NOW(3)",
+    "TINYINT DEFAULT (YEAR(NOW()))",
+    "TINYINT DEFAULT (500 + 500)",
+    "SMALLINT UNSIGNED NOT NULL DEFAULT (DAY(NOW()) - 99)",
+    "INT DEFAULT (CONCAT(YEAR(NOW()), 'x'))",
+    "DOUBLE DEFAULT (CONCAT(YEAR(NOW()), 'x'))",
+    "DECIMAL(4,1) DEFAULT (YEAR(NOW()) * 7)",
+    "VARCHAR(2) DEFAULT (YEAR(NOW()))",
+    "VARCHAR(4) DEFAULT (YEAR(NOW()))",
+    "VARCHAR(4) DEFAULT (USER())",
+    "CHAR(3) NOT NULL DEFAULT (CONCAT('ab', YEAR(NOW())))",
+    "ENUM('p', 'q') DEFAULT (CONCAT('p', YEAR(NOW())))",
+];
+const MODES: [&str; 4] = ["", "", "STRICT_TRANS_TABLES", "STRICT_ALL_TABLES,NO_ZERO_DATE"];
+
 impl Kind {
     fn sql(self) -> String {
         match self {
@@ -148,7 +168,7 @@ impl Table {
 
     /// Something that can be done to the table.
     pub fn step(&mut self, rng: &mut Rng) -> VecDeque<Step> {
-        match rng.below(24) {
+        match rng.below(25) {
             0..=7 => steps([self.alter(rng)]),
             8..=12 => steps([self.insert(rng)]),
             13..=16 => steps([self.update(rng)]),
@@ -159,6 +179,7 @@ impl Table {
                 steps(["BEGIN".into()].into_iter().chain(changes).chain(rolled_back))
             }
             19 => steps([self.change_indexes(rng)]),
+            20 => self.add_loosely(rng),
             _ => VecDeque::from([self.question(rng)]),
         }
     }
@@ -195,6 +216,25 @@ impl Table {
 
     fn any(&self, rng: &mut Rng) -> Option<&Column> {
         (!self.columns.is_empty()).then(|| &self.columns[rng.below(self.columns.len() as u64) as usize])
+    }
+
+    /// A column comes whose default does not fit, if the sql_mode lets it, and goes again before
+    /// anything has to be instant.
+    fn add_loosely(&mut self, rng: &mut Rng) -> VecDeque<Step> {
+        let (name, column) = (self.new_name(), LOOSE[rng.below(LOOSE.len() as u64) as usize]);
+        let mode = MODES[rng.below(MODES.len() as u64) as usize];
+        let place = ["", "", " FIRST", " AFTER id"][rng.below(4) as usize];
+        let mut story =
+            steps([format!("SET sql_mode = '{mode}'"), format!("ALTER TABLE t ADD {name} {column}{place}")]);
+        let sql = format!("SELECT id, {name} FROM t ORDER BY id");
+        story.push_back(Step::Say(Statement { session: 0, sql, ordered: true }));
+        let (insert, update) = (self.insert(rng), self.update(rng));
+        if rng.below(2) == 0 {
+            story.push_back(Step::say(0, insert));
+        }
+        story.push_back(Step::say(0, "SET sql_mode = ''"));
+        story.extend(steps([update, format!("ALTER TABLE t DROP COLUMN IF EXISTS {name}")]));
+        story
     }
 
     /// An index comes or goes, with a column that comes, or a column with its index.
