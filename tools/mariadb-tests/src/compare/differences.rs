@@ -310,6 +310,20 @@ pub fn of_handler(statement: &Statement, ours: &Answer, meanings: &Meanings) -> 
     )
 }
 
+/// Whether InnoDB may have lost entries of an index on a virtual column, which has another value
+/// by now. Rows are what they are, and this engine's table is sound.
+pub fn of_recomputed(class: &Class, ours: &Answer) -> Option<Known> {
+    let is_sound = ours.is_success() && !mentions_row(ours, "Corrupt");
+    let (reason, parts) = match class {
+        Class::Warnings => ("how often the server computes a virtual column, and warns of its value", false),
+        Class::Codes(0, _) | Class::Table("CHECK TABLE") => {
+            ("InnoDB does not find the entry of a virtual column that has another value than when it was written", true)
+        }
+        _ => return None,
+    };
+    is_sound.then_some(Known { reason, parts })
+}
+
 /// Whether InnoDB has forgotten what this engine keeps.
 pub fn of_forgetting(
     statement: &Statement,
@@ -435,6 +449,24 @@ mod tests {
         assert!(known(sql, &of_page, &done(1)).is_none());
         assert!(known(sql, &twice, &done(1)).is_none());
         assert!(known(sql, &done(1), &too_large("counting BLOBs, is 65535")).is_none());
+    }
+
+    #[test]
+    fn only_innodb_may_lose_the_entry_of_a_virtual_column_and_no_row() {
+        let check = |word: &str| Answer {
+            outcome: Outcome::Rows(vec![["t", "check", "status", word].map(String::from).to_vec()]),
+            warnings: Vec::new(),
+        };
+        let parts = |class: Class, ours: &Answer| of_recomputed(&class, ours).map(|known| known.parts);
+        assert_eq!(parts(Class::Table("CHECK TABLE"), &check("OK")), Some(true));
+        assert_eq!(parts(Class::Table("CHECK TABLE"), &check("Corrupt")), None);
+        let corrupt = refused(1034, "Index for table 't' is corrupt; try to repair it");
+        assert_eq!(parts(Class::Codes(1034, 0), &corrupt), None);
+        let done = Answer { outcome: Outcome::Done(1, String::new()), warnings: Vec::new() };
+        assert_eq!(parts(Class::Codes(0, 1712), &done), Some(true));
+        assert_eq!(parts(Class::Warnings, &done), Some(false));
+        assert_eq!(parts(Class::Affected, &done), None);
+        assert_eq!(parts(Class::Rows, &check("OK")), None);
     }
 
     #[test]

@@ -47,6 +47,9 @@ struct Spoken {
 /// What commits by the way.
 const DEFINES: [&str; 6] = ["CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "OPTIMIZE"];
 
+/// Settings on which the values of virtual columns depend.
+const RECOMPUTE: [&str; 2] = ["div_precision_increment", "NO_ZERO_IN_DATE"];
+
 /// What leaves a HANDLER where it stands, in a table that stays as it is.
 const LEAVES_HANDLERS: [&str; 5] = ["INSERT", "REPLACE", "UPDATE", "DELETE", "SELECT"];
 
@@ -76,6 +79,8 @@ pub struct Meanings {
     changes: u64,
     /// Whether a statement was said without checks of FOREIGN KEYs.
     without_checks: bool,
+    /// Whether virtual columns may have other values than when their rows were written.
+    recomputes: bool,
     forgotten: Forgotten,
 }
 
@@ -85,6 +90,7 @@ impl Meanings {
             sessions: vec![Spoken::default(); sessions],
             changes: 0,
             without_checks: false,
+            recomputes: false,
             forgotten: Forgotten::default(),
         }
     }
@@ -110,6 +116,7 @@ impl Meanings {
     /// A statement was said.
     pub fn said(&mut self, statement: &Statement) {
         self.without_checks |= statement.sql.contains("foreign_key_checks");
+        self.recomputes |= RECOMPUTE.iter().any(|words| statement.sql.contains(words));
         let sql = self.of(statement).sql;
         let spoken = &mut self.sessions[statement.session];
         spoken.waits_by_other_plans = None;
@@ -246,6 +253,11 @@ impl Meanings {
     /// Whether rows may be without their parents.
     pub fn are_without_checks(&self) -> bool {
         self.without_checks
+    }
+
+    /// Whether virtual columns may have other values than when their rows were written.
+    pub fn may_recompute(&self) -> bool {
+        self.recomputes
     }
 
     /// The sessions at READ COMMITTED.

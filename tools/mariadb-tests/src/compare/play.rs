@@ -359,7 +359,9 @@ impl Play<'_, '_, '_> {
         {
             return self.part(reason);
         }
-        let known = differences::known(&meant.sql, ours, theirs)
+        let of_recomputed = differences::of_recomputed(&class, ours).filter(|_| self.meanings.may_recompute());
+        let known = of_recomputed
+            .or_else(|| differences::known(&meant.sql, ours, theirs))
             .or_else(|| evidence::of_tables(&meant.sql, ours, theirs, &mut self.sides))
             .or_else(|| by_plan::of_ties(&meant.sql, ours, theirs, &mut self.sides))
             .or_else(|| by_plan::of_repeated(&meant.sql, ours, theirs, &mut self.sides))

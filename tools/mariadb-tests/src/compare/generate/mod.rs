@@ -12,6 +12,7 @@ mod moving_children;
 mod partitions;
 mod prepared;
 mod queries;
+mod recomputed;
 mod references;
 mod rows;
 mod scenario;

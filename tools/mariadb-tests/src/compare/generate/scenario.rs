@@ -10,6 +10,7 @@ use super::alters::Table;
 use super::long_keys;
 use super::long_scans::{self, Scanned};
 use super::moving_children::{self, Family};
+use super::recomputed::Recomputed;
 use super::references::Schema;
 use super::stored::Stored;
 use super::{Generator, Sessions};
@@ -32,10 +33,11 @@ pub fn scenario(seed: u64, number: u64, sessions: Sessions) -> Box<dyn Source> {
 
 /// One of the subjects that are taken in turn.
 fn of_its_own(seed: u64, number: u64) -> Box<dyn Source> {
-    match number / 10 % 3 {
+    match number / 10 % 4 {
         0 => Box::new(Focused::new(seed, number, long_keys::Table::create)),
         1 => Box::new(Focused::new(seed, number, Family::create)),
-        _ => Box::new(Focused::new(seed, number, Scanned::create)),
+        2 => Box::new(Focused::new(seed, number, Scanned::create)),
+        _ => Box::new(Focused::new(seed, number, Recomputed::create)),
     }
 }
 
@@ -108,6 +110,17 @@ impl Topic for Scanned {
     }
 
     /// Sessions begin anew then, at another isolation level.
+    fn may_crash(&self) -> bool {
+        false
+    }
+}
+
+impl Topic for Recomputed {
+    fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step> {
+        self.step(rng)
+    }
+
+    /// Sessions begin anew then, with other settings.
     fn may_crash(&self) -> bool {
         false
     }
