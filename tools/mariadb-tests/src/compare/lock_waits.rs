@@ -86,8 +86,8 @@ pub fn leaves_others_out(sql: &str, meanings: &Meanings, [holdfast, innodb]: &mu
     meanings.in_transactions().filter(|other| shares(other)).any(|other| plan(holdfast, other) != plan(innodb, other))
 }
 
-/// Whether a session waits to insert where the statement of another one, at READ COMMITTED, looks for
-/// what a FOREIGN KEY leads to: it keeps the range until it is done.
+/// Whether a session waits to insert where the statement of another one, at READ COMMITTED, looks
+/// for what a FOREIGN KEY leads to: it keeps the range until it is done.
 fn waits_for_search(session: usize, meanings: &Meanings, holdfast: &mut Side) -> bool {
     let mut searches = meanings.reading_committed().filter(|&other| other != session);
     if !searches.any(|other| holdfast.is_pending(other)) || !holdfast.waits_to_insert(session) {

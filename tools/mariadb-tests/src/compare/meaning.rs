@@ -316,8 +316,8 @@ impl Meanings {
         self.sessions[session].missed_after.is_some_and(|changes| changes < self.changes)
     }
 
-    /// Whether a HANDLER stands at the end of an index that was empty, and the statement goes on from
-    /// there without turning round.
+    /// Whether a HANDLER stands at the end of an index that was empty, and the statement goes on
+    /// from there without turning round.
     pub fn handler_stays_at_end(&self, statement: &Statement) -> bool {
         let goes_on = self.sessions[statement.session].goes_on_at_end.as_ref();
         goes_on.is_some_and(|goes_on| statement.sql.starts_with(goes_on.as_str()))
