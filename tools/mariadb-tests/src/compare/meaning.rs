@@ -48,7 +48,7 @@ struct Spoken {
 const DEFINES: [&str; 6] = ["CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE", "OPTIMIZE"];
 
 /// Settings on which the values of virtual columns depend.
-const RECOMPUTE: [&str; 2] = ["div_precision_increment", "NO_ZERO_IN_DATE"];
+const RECOMPUTE: [&str; 3] = ["div_precision_increment", "NO_ZERO_IN_DATE", "CAST(s AS DATE)"];
 
 /// What leaves a HANDLER where it stands, in a table that stays as it is.
 const LEAVES_HANDLERS: [&str; 5] = ["INSERT", "REPLACE", "UPDATE", "DELETE", "SELECT"];
