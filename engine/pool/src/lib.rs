@@ -34,6 +34,8 @@ mod pool;
 mod read;
 mod resident;
 mod supply;
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
+mod test_pool;
 mod write;
 
 pub use holdfast_policy::{Queue, ScanPlan};

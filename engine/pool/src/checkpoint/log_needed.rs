@@ -136,26 +136,15 @@ impl Core {
 
 #[cfg(all(test, not(any(loom, shuttle, miri))))]
 mod tests {
-    use std::sync::Arc;
-
-    use holdfast_base::{Error, SpaceId};
-    use holdfast_io::{Create, Disk, FileKind, MemoryDisk, OpenOptions};
-    use holdfast_metrics::Metrics;
-    use holdfast_wal::{Wal, WalConfig};
+    use holdfast_base::Error;
 
     use super::*;
-    use crate::{AccessKind, Pool, PoolConfig};
+    use crate::AccessKind;
+    use crate::test_pool::with_space;
 
     /// What `sync` returns that begins while the sync of another thread is under way, which fails.
     fn beside_one_that_fails(sync: impl Fn(&Core, &Space) -> Result<()> + Sync) -> Result<()> {
-        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let metrics = Metrics::new();
-        let wal = Wal::create(disk.clone(), [7; 16], WalConfig::default(), metrics.clone()).unwrap();
-        let mut config = PoolConfig::new(disk.clone(), 16 << 10, 32 << 14);
-        config.background = false;
-        let pool = Pool::new(config, wal.clone(), metrics).unwrap();
-        let file = disk.open("t16.hf", OpenOptions::new(FileKind::Data).create(Create::New)).unwrap();
-        let space = pool.open_space(SpaceId(16), file).unwrap();
+        let (pool, wal, space) = with_space();
         let access = pool.access(AccessKind::Point);
         let core = access.core;
         std::thread::scope(|scope| {

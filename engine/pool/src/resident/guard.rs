@@ -270,28 +270,17 @@ impl fmt::Debug for ExclusiveGuard<'_> {
 
 #[cfg(all(test, not(any(loom, shuttle, miri))))]
 mod tests {
-    use std::sync::Arc;
-
-    use holdfast_base::{PageNo, SpaceId};
-    use holdfast_io::{Create, Disk, FileKind, MemoryDisk, OpenOptions};
-    use holdfast_metrics::Metrics;
-    use holdfast_wal::{Wal, WalConfig};
+    use holdfast_base::PageNo;
 
     use super::*;
-    use crate::{AccessKind, Pool, PoolConfig};
+    use crate::AccessKind;
+    use crate::test_pool::with_space;
 
     /// The thread that ends a write was preempted between its last two steps. The frame went to
     /// another page, whose first write it then took for ended.
     #[test]
     fn a_page_is_not_given_up_while_the_end_of_its_write_is_under_way() {
-        let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-        let metrics = Metrics::new();
-        let wal = Wal::create(disk.clone(), [7; 16], WalConfig::default(), metrics.clone()).unwrap();
-        let mut config = PoolConfig::new(disk.clone(), 16 << 10, 32 << 14);
-        config.background = false;
-        let pool = Pool::new(config, wal.clone(), metrics).unwrap();
-        let file = disk.open("t16.hf", OpenOptions::new(FileKind::Data).create(Create::New)).unwrap();
-        let space = pool.open_space(SpaceId(16), file).unwrap();
+        let (pool, wal, space) = with_space();
         let access = pool.access(AccessKind::Point);
         let mut page = pool.fix_new(&space, PageNo(0), &access).unwrap();
         let (start, end) = wal.append(b"made").unwrap();
