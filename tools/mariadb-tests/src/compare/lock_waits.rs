@@ -86,6 +86,16 @@ pub fn leaves_others_out(sql: &str, meanings: &Meanings, [holdfast, innodb]: &mu
     meanings.in_transactions().filter(|other| shares(other)).any(|other| plan(holdfast, other) != plan(innodb, other))
 }
 
+/// The tables that FOREIGN KEYs connect: child and parent.
+fn links(side: &mut Side) -> Vec<Vec<String>> {
+    let links = format!(
+        "SELECT table_name, referenced_table_name FROM information_schema.referential_constraints \
+         WHERE constraint_schema = '{}'",
+        schema(side.engine)
+    );
+    side.look(&links).into_rows()
+}
+
 /// Whether a session waits to insert where the statement of another one, at READ COMMITTED, looks
 /// for what a FOREIGN KEY leads to: it keeps the range until it is done.
 fn waits_for_search(session: usize, meanings: &Meanings, holdfast: &mut Side) -> bool {
@@ -93,12 +103,7 @@ fn waits_for_search(session: usize, meanings: &Meanings, holdfast: &mut Side) ->
     if !searches.any(|other| holdfast.is_pending(other)) || !holdfast.waits_to_insert(session) {
         return false;
     }
-    let linked = format!(
-        "SELECT table_name, referenced_table_name FROM information_schema.referential_constraints \
-         WHERE constraint_schema = '{}'",
-        schema(holdfast.engine)
-    );
-    let linked = holdfast.look(&linked).into_rows();
+    let linked = links(holdfast);
     let requests = holdfast.blocking_requests(session);
     !requests.is_empty() && requests.iter().all(|lock| linked.iter().flatten().any(|table| *table == lock.table))
 }
@@ -199,12 +204,7 @@ fn plans_differ(locks: &[Lock], meanings: &Meanings, [holdfast, innodb]: [&mut S
     if differing.is_empty() {
         return false;
     }
-    let links = format!(
-        "SELECT table_name, referenced_table_name FROM information_schema.referential_constraints \
-         WHERE constraint_schema = '{}'",
-        schema(holdfast.engine)
-    );
-    let links = holdfast.look(&links).into_rows();
+    let links = links(holdfast);
     let is_reached = |lock: &Lock| {
         let tables = connected(&lock.table, &links);
         differing.iter().any(|sql| tables.iter().any(|table| names(sql, table)))
