@@ -7,6 +7,8 @@ mod common;
 #[path = "common/undo.rs"]
 mod undo;
 
+use std::ops::Range;
+
 use common::*;
 use holdfast_base::page::{PageHeader, PageType};
 use holdfast_base::{Error, PageNo, TxnId};
@@ -122,8 +124,13 @@ fn a_view_that_misses_a_version_gets_an_error() {
     assert_eq!((db.sys.history_length(), db.physical(&db.rows)), (0, 150));
 }
 
-/// Damages the page in memory on which the undo log of `txn` is.
-fn damage_log_of(db: &Db, txn: TxnId) {
+/// Where an undo page names its owner.
+const OWNER: Range<usize> = 64..72;
+/// The kind of the first record of a log.
+const FIRST_RECORD: Range<usize> = 236..237;
+
+/// Damages these bytes of the page in memory on which the undo log of `txn` is.
+fn damage_log_of(db: &Db, txn: TxnId, what: Range<usize>) {
     let acc = db.store.pool().access(AccessKind::Maintenance);
     let pages = db.files[0].header(&acc).unwrap().pages;
     let owner = txn.0.to_le_bytes();
@@ -131,18 +138,31 @@ fn damage_log_of(db: &Db, txn: TxnId) {
     for no in (2..pages).map(PageNo) {
         let mut page = db.store.pool().fix_exclusive(db.files[0].space(), no, &acc).unwrap();
         let header = PageHeader::decode(page.bytes());
-        if header.is_some_and(|header| header.page_type == PageType::Undo) && page.bytes()[64..72] == owner {
-            page.bytes_mut()[64..72].fill(0x3f);
+        if header.is_some_and(|header| header.page_type == PageType::Undo) && page.bytes()[OWNER] == owner {
+            page.bytes_mut()[what.clone()].fill(0x3f);
             damaged += 1;
         }
     }
     assert_eq!(damaged, 1);
 }
 
-/// It could not be copied to the shelf, and stayed the first log of all that wait as long as the
+/// A log cannot be copied to the shelf. It stayed the first one of all that wait as long as the
 /// view was open: purge stood still.
 #[test]
 fn a_small_log_that_an_older_view_needs_is_set_aside() {
+    a_small_log_is_damaged(OWNER);
+}
+
+/// A record on the shelf cannot be decoded. Nothing left the shelf behind it, and once that was
+/// full, purge stood still.
+#[test]
+fn a_record_on_the_shelf_is_passed_over() {
+    a_small_log_is_damaged(FIRST_RECORD);
+}
+
+/// Damages the log of a small transaction that an older view needs, and checks that the damage
+/// costs that version only.
+fn a_small_log_is_damaged(what: Range<usize>) {
     let db = filled();
     let mut old = db.snapshot();
     let mut txn = TxnId::NONE;
@@ -150,7 +170,7 @@ fn a_small_log_that_an_older_view_needs_is_set_aside() {
         assert!(t.update(&db.rows, &key(0), &[2; 150], None).unwrap());
         txn = t.id();
     });
-    damage_log_of(&db, txn);
+    damage_log_of(&db, txn, what);
     for n in 1..50 {
         db.commit(|t| assert!(t.update(&db.rows, &key(n), &[2; 150], None).unwrap()));
     }
@@ -175,7 +195,7 @@ fn a_stopped_database_sets_no_log_aside() {
         assert!(t.update(&db.rows, &key(0), &[2; 150], None).unwrap());
         txn = t.id();
     });
-    damage_log_of(&db, txn);
+    damage_log_of(&db, txn, OWNER);
     db.store.wal().poison("a test");
     assert!(db.sys.purge(usize::MAX).is_err());
     assert_eq!(db.sys.history_length(), 1, "it waits");

@@ -6,6 +6,7 @@
 //!   it put into the version tree stays there, since nothing else says which of the two owns a
 //!   chain that both name. The delete marks and chains that it should have removed stay in their
 //!   tables.
+//! * A record on the shelf that does not decode is passed over. Its log is retired already.
 //! * Where the version tree is damaged, a version that a view needs is not kept.
 //!
 //! A reader that finds a version in neither place takes it that there is none for its view. So

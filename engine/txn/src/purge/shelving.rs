@@ -1,15 +1,16 @@
 //! How logs come on the shelf, and what moves on from there. The protocol is in
 //! [`crate::purge::shelf`].
 
-use holdfast_base::{CommitNo, IndexId, PageNo, Result, RollPtr, TxnId};
+use holdfast_base::{CommitNo, Error, IndexId, PageNo, Result, RollPtr, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
+use crate::mvcc::view::View;
 use crate::purge::history::{BATCH_LOGS, CommittedLog};
 use crate::purge::purger::Purger;
-use crate::purge::shelf::{Batch, Shelf};
+use crate::purge::shelf::{Batch, Shelf, ShelvedLog};
 use crate::undo::UndoPage;
 use crate::undo::space::Prior;
 
@@ -180,10 +181,37 @@ impl Purger {
         for log in batch.logs() {
             let older = &older[..older.partition_point(|view| view.commit_no() < log.no)];
             for slot in 0..if older.is_empty() { 0 } else { log.records } {
-                let record = batch.record(log, slot).ok_or_else(|| self.undo.damaged(log.page))?;
-                self.copy_record(log.txn, RollPtr::new(log.page, u32::from(slot)), record, older, &acc)?;
+                self.keep_version(batch, log, slot, older, &acc).or_else(|error| self.pass_over(log.no, error))?;
             }
         }
+        Ok(())
+    }
+
+    /// Puts what `older` views need of record `slot` of a log into the version tree.
+    fn keep_version(
+        &self,
+        batch: &Batch,
+        log: &ShelvedLog,
+        slot: u16,
+        older: &[Arc<View>],
+        acc: &Access<'_>,
+    ) -> Result<()> {
+        let record = batch.record(log, slot).ok_or_else(|| self.undo.damaged(log.page))?;
+        self.copy_record(log.txn, RollPtr::new(log.page, u32::from(slot)), record, older, acc)
+    }
+
+    /// Notes that a record of commit `no` is damaged: views that are older may miss its version,
+    /// and the records behind it do not wait.
+    ///
+    /// # Errors
+    /// `error`, if it is about something else.
+    fn pass_over(&self, no: CommitNo, error: Error) -> Result<()> {
+        // What a stopped database calls damaged may be sound.
+        if !error.is_damage() || self.store.wal().check_poisoned().is_err() {
+            return Err(error);
+        }
+        self.lost.note(no, &error);
+        self.background.failed(error);
         Ok(())
     }
 }
