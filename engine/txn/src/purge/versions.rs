@@ -23,6 +23,7 @@
 //! The hash is SipHash-2-4 under a random key that the space header keeps, so no user can make two
 //! keys collide.
 
+use std::borrow::Cow;
 use std::hash::Hasher;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ use holdfast_base::codec::{Reader, Writer};
 use holdfast_base::limits::key_len_max;
 use holdfast_base::{Error, IndexId, PageNo, Result, RollPtr, TxnId};
 use holdfast_pool::Access;
-use holdfast_tree::{Action, Direction, OverflowRef, SpaceFile, Tree};
+use holdfast_tree::{Action, Direction, OverflowRef, SpaceFile, Tree, Walk};
 use holdfast_wal::SpaceClass;
 
 use crate::entry::row::VersionHeader;
@@ -91,17 +92,35 @@ impl Entry {
     }
 
     fn decode(index: IndexId, overwriter: TxnId, flags: u8, body: &[u8]) -> Option<Entry> {
-        let mut r = Reader::new(body);
-        let pending = if flags & PENDING != 0 { Some(RollPtr(r.u64()?)) } else { None };
-        let key = r.bytes_with_len()?.to_vec();
-        let image = (flags & IMAGE != 0).then(|| r.rest().to_vec());
-        Some(Entry { index, key, overwriter, pending, image })
+        let Body { pending, key, image } = Body::decode(flags, body)?;
+        Some(Entry { index, key: key.to_vec(), overwriter, pending, image: image.map(<[u8]>::to_vec) })
     }
 
     /// The image's writer.
     pub fn writer(&self) -> Option<TxnId> {
-        self.image.as_deref().and_then(VersionHeader::decode).map(|(h, _)| h.txn)
+        self.image.as_deref().and_then(writer_of)
     }
+}
+
+/// What a value says behind its flags. The rest of one that is spilled has to be read before.
+struct Body<'v> {
+    pending: Option<RollPtr>,
+    key: &'v [u8],
+    image: Option<&'v [u8]>,
+}
+
+impl Body<'_> {
+    fn decode(flags: u8, body: &[u8]) -> Option<Body<'_>> {
+        let mut r = Reader::new(body);
+        let pending = if flags & PENDING != 0 { Some(RollPtr(r.u64()?)) } else { None };
+        let key = r.bytes_with_len()?;
+        Some(Body { pending, key, image: (flags & IMAGE != 0).then(|| r.rest()) })
+    }
+}
+
+/// The transaction that wrote the version of which `image` is the payload.
+fn writer_of(image: &[u8]) -> Option<TxnId> {
+    VersionHeader::decode(image).map(|(header, _)| header.txn)
 }
 
 /// The chain that the value of an entry goes on in.
@@ -113,15 +132,10 @@ pub(crate) fn spilled(value: &[u8]) -> Option<OverflowRef> {
 /// The chain that the image of an entry refers to. It is not known here of one that is spilled.
 fn chain_of_image(value: &[u8]) -> Option<OverflowRef> {
     let (&flags, body) = value.split_first()?;
-    if flags & IMAGE == 0 || flags & SPILLED != 0 {
+    if flags & SPILLED != 0 {
         return None;
     }
-    let mut r = Reader::new(body);
-    if flags & PENDING != 0 {
-        r.u64()?;
-    }
-    r.bytes_with_len()?;
-    values::chain_of(r.rest())
+    Body::decode(flags, body)?.image.and_then(values::chain_of)
 }
 
 /// Bytes that an entry takes, its chain and that of its image included.
@@ -135,6 +149,10 @@ fn split_key(key: &[u8]) -> Option<(IndexId, TxnId)> {
     let index = u32::from_be_bytes(key.get(..4)?.try_into().ok()?);
     let txn = u64::from_be_bytes(key.get(key.len().checked_sub(8)?..)?.try_into().ok()?);
     (key.len() >= FIXED).then_some((IndexId(index), TxnId(txn)))
+}
+
+fn undecodable() -> Error {
+    Error::damaged_file("the version tree", "an entry cannot be decoded")
 }
 
 /// SipHash-2-4, whose values are laid down, unlike those of the standard library's default hasher.
@@ -269,16 +287,20 @@ impl VersionTree {
     }
 
     fn decode_value(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<Entry> {
-        let damaged = || Error::damaged_file("the version tree", "an entry cannot be decoded");
-        let ((index, txn), (&flags, body)) = split_key(key).zip(value.split_first()).ok_or_else(damaged)?;
+        let (index, txn) = split_key(key).ok_or_else(undecodable)?;
         let mut chain = Vec::new();
-        let body = if flags & SPILLED != 0 {
-            values::read(self.file(), VERSION_INDEX, body, acc, &mut chain)?;
-            &chain
-        } else {
-            body
-        };
-        Entry::decode(index, txn, flags, body).ok_or_else(damaged)
+        let (flags, body) = self.whole(value, acc, &mut chain)?;
+        Entry::decode(index, txn, flags, body).ok_or_else(undecodable)
+    }
+
+    /// The flags of a value and what is behind them; `chain` takes that of one that is spilled.
+    fn whole<'v>(&self, value: &'v [u8], acc: &Access<'_>, chain: &'v mut Vec<u8>) -> Result<(u8, &'v [u8])> {
+        let (&flags, body) = value.split_first().ok_or_else(undecodable)?;
+        if flags & SPILLED == 0 {
+            return Ok((flags, body));
+        }
+        values::read(self.file(), VERSION_INDEX, body, acc, chain)?;
+        Ok((flags, chain.as_slice()))
     }
 
     /// Puts an entry, or adds to the one that is there: a pending delete mark and an image may come
@@ -354,47 +376,68 @@ impl VersionTree {
         acc: &Access<'_>,
         image: &mut Vec<u8>,
     ) -> Result<bool> {
-        let prefix = self.prefix(index, key);
-        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
-        {
-            let mut cursor = self.tree.cursor(acc);
-            cursor.seek(Bound::Included(&prefix), Direction::Forward);
-            while let Some((k, v)) = cursor.next()? {
-                if !k.starts_with(&prefix) {
-                    break;
-                }
-                let unseen = split_key(k).is_some_and(|(_, overwriter)| !view.sees(overwriter, map));
-                if k.len() == prefix.len() + 8 && unseen && v.first().is_some_and(|f| f & IMAGE != 0) {
-                    found.push((k.to_vec(), v.to_vec()));
-                }
+        let (prefix, end) = (self.prefix(index, key), self.full_key(index, key, TxnId(u64::MAX)));
+        let wanted: &dyn Fn(&Body<'_>) -> bool =
+            &|body| body.key == key && body.image.and_then(writer_of).is_some_and(|writer| view.sees(writer, map));
+        let mut cursor = self.tree.cursor(acc);
+        cursor.seek(Bound::Included(&prefix), Direction::Forward);
+        // Without an end, leaves behind this key would be read ahead, as for a scan.
+        cursor.continues(Walk::default(), Some(&end));
+        while let Some((k, v)) = cursor.next()? {
+            if !k.starts_with(&prefix) {
+                break;
             }
-        }
-        for (k, mut v) in found {
-            let entry = loop {
-                match self.decode_value(&k, &v, acc) {
-                    Ok(entry) => break Some(entry),
-                    Err(e) => {
-                        // Purge may have replaced it, and freed the chain that it was spilled to.
-                        let mut again = Vec::new();
-                        if !self.tree.get(&k, acc, &mut again)? {
-                            break None;
-                        }
-                        if again == v {
-                            return Err(e);
-                        }
-                        v = again;
-                    }
-                }
-            };
-            let Some(entry) = entry else { continue };
-            let writer = entry.writer();
-            if entry.key == key && writer.is_some_and(|w| view.sees(w, map)) {
-                image.clear();
-                image.extend_from_slice(&entry.image.unwrap_or_default());
+            let unseen = split_key(k).is_some_and(|(_, overwriter)| !view.sees(overwriter, map));
+            let is_image = v.first().is_some_and(|f| f & IMAGE != 0);
+            if k.len() == prefix.len() + 8 && unseen && is_image && self.copy_found(k, v, wanted, acc, image)? {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Copies the image of an entry that was found with this value, if it is `wanted`. Returns
+    /// whether it was.
+    fn copy_found(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        wanted: &dyn Fn(&Body<'_>) -> bool,
+        acc: &Access<'_>,
+        image: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let mut value = Cow::Borrowed(value);
+        loop {
+            let error = match self.copy_image(&value, wanted, acc, image) {
+                Err(error) => error,
+                copied => return copied,
+            };
+            // Purge may have replaced it, and freed the chain that it was spilled to.
+            let mut again = Vec::new();
+            if !self.tree.get(key, acc, &mut again)? {
+                return Ok(false);
+            }
+            if again == *value {
+                return Err(error);
+            }
+            value = Cow::Owned(again);
+        }
+    }
+
+    fn copy_image(
+        &self,
+        value: &[u8],
+        wanted: &dyn Fn(&Body<'_>) -> bool,
+        acc: &Access<'_>,
+        image: &mut Vec<u8>,
+    ) -> Result<bool> {
+        let mut chain = Vec::new();
+        let (flags, body) = self.whole(value, acc, &mut chain)?;
+        let body = Body::decode(flags, body).ok_or_else(undecodable)?;
+        let Some(found) = body.image.filter(|_| wanted(&body)) else { return Ok(false) };
+        image.clear();
+        image.extend_from_slice(found);
+        Ok(true)
     }
 
     /// Whether the version of (index, key) before `overwriter` is here, and with it the chain that
