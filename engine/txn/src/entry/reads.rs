@@ -34,7 +34,7 @@ impl Txn {
     ///
     /// # Errors
     /// [`holdfast_base::Error::SnapshotTooOld`]; lock errors at SERIALIZABLE; those of reading
-    /// pages.
+    /// pages; [`holdfast_base::Error::Interrupted`] if it was killed among many versions.
     pub fn get(&mut self, index: &TableIndex, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.get_part(index, key, Part::Whole, value)
     }

@@ -25,6 +25,10 @@ use crate::system::TxnSystem;
 /// entry and undoes that between two reads, with the same roll pointer.
 const SAME_VERSION_MAX: u32 = 1000;
 
+/// Versions that a reader passes between two looks at whether it has been killed: each may be a
+/// read of the disk.
+const ASK_EVERY: u64 = 64;
+
 /// Bytes of a key that an error shows.
 const SHOWN_KEY: usize = 32;
 
@@ -77,6 +81,11 @@ impl Circle {
             self.mark = Some(at);
         }
         false
+    }
+
+    /// Whether the chain is so long by now that its reader asks whether it has been killed.
+    pub fn is_time_to_ask(&self) -> bool {
+        self.steps.is_multiple_of(ASK_EVERY)
     }
 }
 

@@ -246,6 +246,9 @@ impl TxnSystem {
                 let roll = version.roll;
                 return Err(index.damaged_entry(key, format_args!("has versions in a circle, through {roll:?}")));
             }
+            if circle.is_time_to_ask() && reader.owner.is_some_and(Owner::is_killed) {
+                return Err(Error::Interrupted);
+            }
             let prior = if version.roll.is_none() {
                 Prior::Absent
             } else {
