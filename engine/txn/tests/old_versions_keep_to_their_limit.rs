@@ -12,6 +12,8 @@ use holdfast_base::Error;
 use holdfast_txn::*;
 
 const LIMIT: u64 = 512 << 10;
+/// More entries than a view keeps a list of: its end has the whole version tree looked at.
+const FRESH: u64 = 5_000;
 
 fn key(n: u64) -> Vec<u8> {
     format!("row{n:08}").into_bytes()
@@ -54,6 +56,14 @@ fn is_given_up(snapshot: &mut Txn, db: &Db) -> bool {
         Err(Error::SnapshotTooOld) => true,
         Err(e) => panic!("{e}"),
     }
+}
+
+/// A transaction that has a snapshot and does not give way: it has changed this row.
+fn idle(db: &Db, row: u64) -> Txn {
+    let mut txn = db.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::default() });
+    txn.take_snapshot();
+    assert!(txn.update(&db.rows, &key(row), b"mine", None).unwrap());
+    txn
 }
 
 #[test]
@@ -146,9 +156,7 @@ fn a_snapshot_for_which_nothing_is_kept_is_not_given_up_in_place_of_another() {
     const ROWS: u64 = 20_000;
     let db = filled(ROWS, false);
     db.purge();
-    let mut idle = db.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::default() });
-    idle.take_snapshot();
-    assert!(idle.update(&db.rows, &key(ROWS - 1), b"mine", None).unwrap());
+    let mut idle = idle(&db, ROWS - 1);
     let next = AtomicU64::new(1);
     for _ in 0..3_000 {
         change(&db, &next, ROWS);
@@ -167,18 +175,10 @@ fn a_snapshot_for_which_nothing_is_kept_is_not_given_up_in_place_of_another() {
 #[test]
 fn what_is_kept_for_a_snapshot_is_counted_once() {
     const ROWS: u64 = 20_000;
-    // More than a view keeps a list of.
-    const FRESH: u64 = 5_000;
     let db = filled(ROWS, false);
     db.purge();
-    let idle = |row: u64| {
-        let mut txn = db.sys.begin(TxnOptions { snapshot_isolation: false, ..TxnOptions::default() });
-        txn.take_snapshot();
-        assert!(txn.update(&db.rows, &key(row), b"mine", None).unwrap());
-        txn
-    };
     let purge = || while db.sys.purge(1_000).unwrap() > 0 {};
-    let oldest = idle(ROWS - 1);
+    let oldest = idle(&db, ROWS - 1);
     let next = AtomicU64::new(1);
     (0..3_000).for_each(|_| change(&db, &next, ROWS));
     purge();
@@ -188,7 +188,7 @@ fn what_is_kept_for_a_snapshot_is_counted_once() {
     (0..60).for_each(|_| change(&db, &again, ROWS));
     db.commit(|txn| (0..FRESH).for_each(|n| txn.insert(&db.other, &key(n), &[1; 200]).unwrap()));
     for turn in 2..6u8 {
-        let large = idle(ROWS - u64::from(turn));
+        let large = idle(&db, ROWS - u64::from(turn));
         db.commit(|txn| {
             (0..FRESH).for_each(|n| assert!(txn.update(&db.other, &key(n), &[turn; 200], None).unwrap()));
         });
@@ -201,6 +201,44 @@ fn what_is_kept_for_a_snapshot_is_counted_once() {
     }
     drop(oldest);
     purge();
+    db.verify_clean();
+}
+
+/// Each end of such a view sent the look at the whole tree round once more, and the limit was
+/// looked at behind the last round: a snapshot was never given up while they ended faster than
+/// that.
+#[test]
+fn views_that_end_all_the_time_do_not_keep_the_limit_from_being_enforced() {
+    const ROWS: u64 = 20_000;
+    let db = filled(ROWS, false);
+    db.purge();
+    let purge = || while db.sys.purge(1_000).unwrap() > 0 {};
+    let (oldest, next) = (idle(&db, ROWS - 1), AtomicU64::new(1));
+    db.put(&[("between", "the two")]);
+    let mut report = db.snapshot();
+    (0..3_000).for_each(|_| change(&db, &next, ROWS));
+    db.commit(|txn| (0..FRESH).for_each(|n| txn.insert(&db.other, &key(n), &[1; 200]).unwrap()));
+    let large = [2u8, 3].map(|turn| {
+        let large = idle(&db, ROWS - u64::from(turn));
+        db.commit(|txn| {
+            (0..FRESH).for_each(|n| assert!(txn.update(&db.other, &key(n), &[turn; 200], None).unwrap()));
+        });
+        large
+    });
+    purge();
+    // Half of a look at the whole tree: four entries for each record.
+    let half = || (0..db.sys.versions_stored() / 2_000 + 1).for_each(|_| assert!(db.sys.purge(250).unwrap() > 0));
+    assert!(!is_given_up(&mut report, &db), "all is kept for views that do not give way");
+    // From here on the report is the oldest one that needs what is kept for it.
+    drop(oldest);
+    for large in large {
+        half();
+        drop(large);
+    }
+    half();
+    assert!(is_given_up(&mut report, &db));
+    purge();
+    assert_eq!(db.sys.versions_stored(), 0);
     db.verify_clean();
 }
 

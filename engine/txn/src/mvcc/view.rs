@@ -397,13 +397,18 @@ impl Views {
         self.for_each(|view| view.charged.store(0, Ordering::Relaxed));
     }
 
+    /// Bytes that have been charged to those views that are `wanted` since they were counted anew.
+    pub fn bytes_charged(&self, wanted: impl Fn(&View) -> bool) -> u64 {
+        let mut bytes = 0;
+        self.for_each(|view| bytes += if wanted(view) { view.charged() } else { 0 });
+        bytes
+    }
+
     /// Gives up the oldest view that gives way and for which something is kept, if more than so
     /// many bytes are kept for such views. Returns what was kept for it.
     pub fn cancel_oldest(&self, more_than: u64) -> Option<Sweep> {
         let any = holdfast_base::planted!("views-give-way-for-nothing");
-        let mut kept = 0;
-        self.for_each(|view| kept += if view.gives_way() { view.charged() } else { 0 });
-        let too_much = kept > more_than || any;
+        let too_much = self.bytes_charged(View::gives_way) > more_than || any;
         while let Some(view) = self.oldest_of(|view| too_much && view.gives_way() && (view.charged() > 0 || any)) {
             // Before other threads find that no view needs what this one needs.
             view.cancelled.store(true, Ordering::Release);

@@ -4,7 +4,7 @@
 //! When a view for which versions were kept has ended, the entries that were charged to it are
 //! looked at: one that another view needs is charged to that one, any other is dropped. A view that
 //! had too many entries for a list, and a start, set off a look at the whole tree; while one is
-//! under way, it goes once round from where it is. A sweep holds the purge mutex, so it is done in
+//! under way, the next one waits for its end. A sweep holds the purge mutex, so it is done in
 //! slices, between which others purge.
 //!
 //! * An entry by a log that is half purged may own a chain which a record of that log names too: it
@@ -15,10 +15,12 @@
 //!
 //! # Limit
 //! Above `max_old_versions` the oldest snapshots that give way are cancelled, one after the other,
-//! each when the entries of the one before are gone. That helps only if such views are what old
-//! versions are kept for. What is kept for views that do not give way is kept beyond the limit; if
-//! most old versions are logs that wait for purge, purge is behind, and committers wait for it and
-//! help. The holder of the purge mutex does both in slices.
+//! each when the entries of the one before are gone. Views may end so fast that another look at the
+//! whole tree is always asked for: so that is decided at each end of the tree, and what was kept
+//! for views that have ended does not count, since it goes with the next look. To cancel helps only
+//! if such views are what old versions are kept for. What is kept for views that do not give way is
+//! kept beyond the limit; if most old versions are logs that wait for purge, purge is behind, and
+//! committers wait for it and help. The holder of the purge mutex does both in slices.
 
 use std::sync::Arc;
 
@@ -47,6 +49,7 @@ type OpenViews = (Vec<Arc<View>>, Vec<Arc<View>>);
 /// How far a sweep has come.
 #[derive(Debug, PartialEq, Eq)]
 enum Swept {
+    /// All has been looked at. Another look at the whole tree may have been asked for meanwhile.
     All,
     /// There is more to look at.
     Part,
@@ -69,10 +72,10 @@ impl Purger {
             }
             // Entries that a half purged log may own go soon.
             if !self.views_keep_too_much() || !state.owned.is_empty() {
-                return Ok(false);
+                return Ok(state.is_asked_again());
             }
             let kept = self.views.cancel_oldest(self.config.max_old_versions / KEPT_DIV);
-            let Some(kept) = kept else { return Ok(false) };
+            let Some(kept) = kept else { return Ok(state.is_asked_again()) };
             self.metrics.inc(Counter::TrxSnapshotTooOld);
             self.background.request_sweep(kept);
             self.tidy_shelf();
@@ -82,12 +85,11 @@ impl Purger {
     /// Bytes of old versions, large values included: undo logs of committed transactions, the shelf
     /// and the version tree.
     pub fn old_version_bytes(&self) -> u64 {
-        self.history.pages() * self.undo.page_size() as u64 + self.bytes_for_views()
+        self.history_bytes() + self.shelf.bytes() + self.versions.bytes()
     }
 
-    /// Those of them that nothing but views is in need of.
-    fn bytes_for_views(&self) -> u64 {
-        self.shelf.bytes() + self.versions.bytes()
+    fn history_bytes(&self) -> u64 {
+        self.history.pages() * self.undo.page_size() as u64
     }
 
     /// Whether old versions take more than their limit.
@@ -95,15 +97,22 @@ impl Purger {
         self.old_version_bytes() > self.config.max_old_versions
     }
 
-    /// Whether they do because of views, and not because purge is behind.
+    /// Whether they do because of views that are open, and not because purge or the sweep is
+    /// behind.
     fn views_keep_too_much(&self) -> bool {
-        self.is_over_limit() && self.bytes_for_views() > self.config.max_old_versions / 2
+        if !self.is_over_limit() {
+            return false;
+        }
+        let limit = self.config.max_old_versions;
+        let kept = self.shelf.bytes() + self.versions.bytes().min(self.views.bytes_charged(|_| true));
+        kept > limit / 2 && kept + self.history_bytes() > limit
     }
 
     /// Drops what no view needs any more from the version tree, as far as that was asked for,
     /// `budget` entries at most.
     fn sweep(&self, state: &mut SweepState, mut budget: usize) -> Result<Swept> {
-        if state.add(self.background.take_sweep_request()) {
+        state.add(self.background.take_sweep_request());
+        if state.begin_round() {
             self.views.count_anew();
         }
         match self.history.front(|front| (front.phase, front.log.txn())) {
