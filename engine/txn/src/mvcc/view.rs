@@ -28,9 +28,10 @@
 //! sees that commit.
 //!
 //! Every commit or two asks how old the oldest views are, so each shard publishes that of its own
-//! without its mutex. A view that is about to be opened lowers that value to the last commit first,
-//! and then reads again which one is the last: a thread that read the shard too early had read the
-//! last commit before.
+//! without its mutex. It keeps its views in the order of their age, so the end of one looks at few
+//! others. A view that is about to be opened lowers that value to the last commit first, and then
+//! reads again which one is the last: a thread that read the shard too early had read the last
+//! commit before.
 //!
 //! # Lock order
 //! window of the commit map -> shard of the registry, one at a time. Shards may be locked under
@@ -202,6 +203,8 @@ impl View {
 /// The views that threads of one group have opened.
 #[derive(Debug)]
 struct Shard {
+    /// In the order in which they were opened, so the oldest is first. Views are made long from the
+    /// oldest on: those that are long come before the others.
     live: Mutex<Vec<Arc<View>>>,
     /// No view here is older, `u64::MAX` if there is none. Changed under the mutex.
     oldest: AtomicU64,
@@ -217,17 +220,12 @@ impl Default for Shard {
 }
 
 impl Shard {
-    /// Counts the views again, of which `live` are left.
+    /// Shows which are the oldest of the views, of which `live` are left.
     fn settle(&self, live: &[Arc<View>]) {
-        let (mut oldest, mut oldest_short) = (u64::MAX, u64::MAX);
-        for view in live {
-            oldest = oldest.min(view.no.0);
-            if !view.is_long() {
-                oldest_short = oldest_short.min(view.no.0);
-            }
-        }
-        self.oldest.store(oldest, Ordering::Release);
-        self.oldest_short.store(oldest_short, Ordering::Release);
+        let no = |view: Option<&Arc<View>>| view.map_or(u64::MAX, |view| view.no.0);
+        let first_short = live.partition_point(|view| view.is_long());
+        self.oldest.store(no(live.first()), Ordering::Release);
+        self.oldest_short.store(no(live.get(first_short)), Ordering::Release);
     }
 }
 
@@ -291,8 +289,9 @@ impl Views {
     fn remove(&self, view: &View) -> bool {
         let shard = self.shards.of(view.shard);
         let mut live = shard.live.lock();
-        let at = live.iter().position(|v| std::ptr::eq(&**v, view));
-        let removed = at.map(|at| live.swap_remove(at));
+        // Pointers are compared, the views are not looked at. Most that end are young.
+        let at = live.iter().rposition(|v| std::ptr::eq(&**v, view));
+        let removed = at.map(|at| live.remove(at));
         shard.settle(&live);
         drop(live);
         removed.is_some()
