@@ -9,9 +9,10 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use holdfast::{Database, VerifyOptions};
 use holdfast_workload::dbstress::{self, Table};
 use holdfast_workload::{Rows, Scan, TableNo};
@@ -91,7 +92,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let mut sampler = Sampler::new(&db);
     progress.step("everything at once");
     let scene = Scene { db: &db, site: &site, options, done: &done };
-    let (turn, footprints) = beside(scene, || sampler.run("soak", &load, options.plan.turn, progress))?;
+    let (turn, footprints) =
+        beside(scene, |goes_on| sampler.run_while("soak", &load, options.plan.turn, progress, goes_on))?;
     let mut charts = sampler.charts("Soak", load.classes());
     charts.insert(0, footprint_chart(&footprints));
     let p99: Vec<f64> = sampler.samples.iter().filter_map(|s| s.p99_ms).collect();
@@ -110,8 +112,12 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     Ok(document.with_figures(Figures { lead, words: Vec::new(), grids, charts }))
 }
 
-/// Runs `load` together with all jobs. The first failure ends all of them.
-fn beside(scene: Scene<'_>, load: impl FnOnce() -> Result<Turn>) -> Result<(Turn, Vec<Footprint>)> {
+/// Runs `load` together with all jobs. The first failure ends all of them: the load asks once a
+/// second whether it goes on.
+fn beside(
+    scene: Scene<'_>,
+    load: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<Turn>,
+) -> Result<(Turn, Vec<Footprint>)> {
     let jobs: [fn(Scene<'_>, &Pace) -> Result<()>; 4] = [dump, tables_come_and_go, snapshots, resize];
     std::thread::scope(|scope| {
         let mut stops = Vec::new();
@@ -127,7 +133,13 @@ fn beside(scene: Scene<'_>, load: impl FnOnce() -> Result<Turn>) -> Result<(Turn
             .into_iter()
             .map(|(job, pace)| scope.spawn(move || job(scene, &pace)))
             .collect();
-        let turn = load();
+        // Without a failure they end only when they are stopped.
+        let goes_on = || {
+            let ended = watch.is_finished() || running.iter().any(ScopedJoinHandle::is_finished);
+            ensure!(!ended, "a job beside the load has ended");
+            Ok(())
+        };
+        let turn = load(&goes_on);
         drop::<Vec<Sender<()>>>(stops);
         let mut failure = Ok(());
         for job in running {
@@ -375,7 +387,10 @@ fn settings(options: &Options) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
+    use holdfast::FlushMethod;
+
     use super::*;
+    use crate::rig::site::DiskKind;
 
     /// Their number alone is right.
     #[test]
@@ -389,6 +404,26 @@ mod tests {
         assert_eq!(wrong(&[1, 1, 3]), 2, "the second is missed, the first seen twice");
         assert_eq!(wrong(&[1, 3]), 1);
         assert_eq!(wrong(&[0, 1, 2, 3]), 1);
+    }
+
+    /// The load went on to its end, half an hour with `--full`, and the failure was told then.
+    #[test]
+    fn the_first_failure_of_a_job_ends_the_load() {
+        let dir = tempfile::tempdir().unwrap();
+        let kind = DiskKind::Real { dir: dir.path().to_owned(), method: FlushMethod::Fsync };
+        let site = Site::load(&kind, Tables::DbStress(dbstress::Options::light(10, 1, 1)), 1).unwrap();
+        let options = Options { plan: Plan::default(), objects: 10, sessions: 1, pool_bytes: 8 << 20 };
+        let db = site.open(&Settings::pool(options.pool_bytes)).unwrap();
+        db.create_table(&definition("passing", false)).unwrap();
+        let scene = Scene { db: &db, site: &site, options: &options, done: &Done::default() };
+        let load = |goes_on: &dyn Fn() -> Result<()>| -> Result<Turn> {
+            loop {
+                goes_on()?;
+                std::thread::yield_now();
+            }
+        };
+        let error = beside(scene, load).map(drop).unwrap_err();
+        assert_eq!(error.to_string(), "table `passing` exists already");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A sample of everything once a second, and the charts of it, all on one time axis.
 
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use holdfast::Database;
@@ -122,12 +122,18 @@ impl Sampler {
     }
 
     /// Runs `load` for `duration` as phase `phase`, with a sample a second.
-    pub fn run(
+    pub fn run(&mut self, phase: &str, load: &Load<'_>, duration: Duration, progress: &mut Progress) -> Result<Turn> {
+        self.run_while(phase, load, duration, progress, &|| Ok(()))
+    }
+
+    /// As [`Sampler::run`], and asks `goes_on` after each sample: its error ends the load.
+    pub fn run_while(
         &mut self,
         phase: &str,
         load: &Load<'_>,
-        duration: std::time::Duration,
+        duration: Duration,
         progress: &mut Progress,
+        goes_on: &dyn Fn() -> Result<()>,
     ) -> Result<Turn> {
         self.last = self.db.metrics_snapshot();
         if let Some((syncs, before)) = &mut self.beside {
@@ -138,7 +144,7 @@ impl Sampler {
             let sample = self.sample(load, second);
             progress.show(&line(phase, &sample));
             self.samples.push(sample);
-            Ok(())
+            goes_on()
         });
         let to = self.now();
         self.phases.push(Span { from, to, label: phase.to_owned() });
