@@ -86,8 +86,8 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
     json.chain(&report).try_for_each(|path| try_to_write(path))?;
     let mut progress = Progress::new();
     for left in data_in(&common.dir) {
-        progress
-            .line(&format!("{} is data of a run that was interrupted: remove it if no lab runs there", left.display()));
+        let what = "data of a run that was interrupted or failed: remove it if no lab runs there";
+        progress.line(&format!("{} is {what}", left.display()));
     }
     let result = match args.one {
         None => all(common, &mut progress),

@@ -13,7 +13,7 @@ use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
-use holdfast::{Database, VerifyOptions};
+use holdfast::{Database, Finding, VerifyOptions};
 use holdfast_workload::dbstress::{self, Table};
 use holdfast_workload::{Rows, Scan, TableNo};
 use serde::Serialize;
@@ -79,19 +79,48 @@ struct Scene<'a> {
     done: &'a Done,
 }
 
-/// Runs the experiment.
+/// Runs the experiment. What is wrong can be looked at afterwards: the data of a run that fails or
+/// finds something is kept.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let load = dbstress::Options::light(options.objects, options.sessions, 1);
     progress.step("loading");
     progress.show(&format!("{} objects", options.objects));
     let kind = options.plan.files();
-    let site = Site::load(&kind, Tables::DbStress(load), options.plan.seed)?;
+    let mut site = Site::load(&kind, Tables::DbStress(load), options.plan.seed)?;
+    let (outcome, charts) = match measure(options, load, &site, progress) {
+        Ok(measured) => measured,
+        Err(error) => return Err(error.context(format!("the data is kept in {}", kept(&mut site)))),
+    };
+    let mut words = outcome.findings_in_words();
+    if outcome.is_wrong() {
+        words.push(format!("The data is kept in {}.", kept(&mut site)));
+    }
+    let mut document = Document::new("soak", settings(options), Machine::this(Some(&options.plan.dir)));
+    document.title = "Everything at once, for a long time".to_owned();
+    document.runs = vec![outcome.document_run()];
+    document.claims = outcome.claims();
+    let charts = vec![("Second by second".to_owned(), charts)];
+    let (lead, grids) = (lead(options), vec![outcome.grid()]);
+    Ok(document.with_figures(Figures { lead, words, grids, charts }))
+}
+
+/// Keeps the data, and says where it is.
+fn kept(site: &mut Site) -> String {
+    site.keep().map_or_else(|| "no directory".to_owned(), |dir| dir.display().to_string())
+}
+
+fn measure(
+    options: &Options,
+    load: dbstress::Options,
+    site: &Site,
+    progress: &mut Progress,
+) -> Result<(Outcome, Vec<Chart>)> {
     let db = site.open(&Settings::pool(options.pool_bytes))?;
     let done = Done::default();
-    let load = sessions(&db, &site, load, options.plan.seed);
+    let load = sessions(&db, site, load, options.plan.seed);
     let mut sampler = Sampler::new(&db);
     progress.step("everything at once");
-    let scene = Scene { db: &db, site: &site, options, done: &done };
+    let scene = Scene { db: &db, site, options, done: &done };
     let (turn, footprints) =
         beside(scene, |goes_on| sampler.run_while("soak", &load, options.plan.turn, progress, goes_on))?;
     let mut charts = sampler.charts("Soak", load.classes());
@@ -100,16 +129,10 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     drop((sampler, load));
     progress.step("checking every page, row and entry");
     let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
+    // What was left out may be wrong.
+    let findings = report.findings.iter().chain(report.unchecked()).cloned().collect();
     db.close()?;
-
-    let outcome = Outcome { turn, footprints, p99, findings: report.findings.len(), done };
-    let mut document = Document::new("soak", settings(options), Machine::this(Some(&options.plan.dir)));
-    document.title = "Everything at once, for a long time".to_owned();
-    document.runs = vec![outcome.document_run()];
-    document.claims = outcome.claims();
-    let charts = vec![("Second by second".to_owned(), charts)];
-    let (lead, grids) = (lead(options), vec![outcome.grid()]);
-    Ok(document.with_figures(Figures { lead, words: Vec::new(), grids, charts }))
+    Ok((Outcome { turn, footprints, p99, findings, done }, charts))
 }
 
 /// Runs `load` together with all jobs. The first failure ends all of them: the load asks once a
@@ -270,9 +293,12 @@ struct Outcome {
     footprints: Vec<Footprint>,
     /// 99th percentile of each second, in milliseconds.
     p99: Vec<f64>,
-    findings: usize,
+    findings: Vec<Finding>,
     done: Done,
 }
+
+/// So many findings are told of.
+const TOLD: usize = 10;
 
 /// The median of the last quarter divided by that of the second.
 fn trend(values: &[f64]) -> Option<f64> {
@@ -295,6 +321,16 @@ impl Outcome {
         self.footprints.iter().map(|f| f.file_bytes as f64).collect()
     }
 
+    /// True if a dump missed rows, or the check found something.
+    fn is_wrong(&self) -> bool {
+        !self.findings.is_empty() || self.done.missing_rows.load(Ordering::Relaxed) > 0
+    }
+
+    fn findings_in_words(&self) -> Vec<String> {
+        let told = self.findings.iter().take(TOLD);
+        told.map(|finding| format!("The check found in {}: {}", finding.table, finding.what)).collect()
+    }
+
     fn claims(&self) -> Vec<Claim> {
         // A run without a dump has seen nothing of them.
         let has_dumped = self.done.dumps.load(Ordering::Relaxed) > 0;
@@ -312,7 +348,11 @@ impl Outcome {
                 Bar::AtMost(1.1),
             ),
             Claim::new("rows that a dump missed or saw twice", Evidence::counted(missing), Bar::Exactly(0.0)),
-            Claim::new("findings of a check of everything", Evidence::Counted(self.findings as f64), Bar::Exactly(0.0)),
+            Claim::new(
+                "findings of a check of everything",
+                Evidence::Counted(self.findings.len() as f64),
+                Bar::Exactly(0.0),
+            ),
         ]
     }
 
@@ -347,7 +387,7 @@ impl Outcome {
                 "tables": self.done.tables.load(Ordering::Relaxed),
                 "snapshots": self.done.snapshots.load(Ordering::Relaxed),
                 "resizes": self.done.resizes.load(Ordering::Relaxed),
-                "findings": self.findings,
+                "findings": self.findings.len(),
                 "footprints": self.footprints,
             })),
         }
@@ -390,7 +430,8 @@ mod tests {
     use holdfast::FlushMethod;
 
     use super::*;
-    use crate::rig::site::DiskKind;
+    use crate::rig::load::Latencies;
+    use crate::rig::site::{DiskKind, data_in};
 
     /// Their number alone is right.
     #[test]
@@ -424,6 +465,29 @@ mod tests {
         };
         let error = beside(scene, load).map(drop).unwrap_err();
         assert_eq!(error.to_string(), "table `passing` exists already");
+    }
+
+    /// Its data was removed, and of the findings their number was told.
+    #[test]
+    fn the_data_of_a_run_that_fails_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let plan = Plan { dir: dir.path().to_owned(), ..Plan::default() };
+        let options = Options { plan, objects: 10, sessions: 1, pool_bytes: 1 };
+        let error = run(&options, &mut Progress::hidden()).unwrap_err();
+        let kept = data_in(dir.path());
+        assert_eq!(kept.len(), 1);
+        assert_eq!(error.to_string(), format!("the data is kept in {}", kept[0].display()));
+        assert!(kept[0].join("data.hf").is_dir());
+    }
+
+    #[test]
+    fn a_run_whose_dump_missed_a_row_is_wrong() {
+        let turn = Turn { seconds: 1.0, transactions: 1, cpu_seconds: 1.0, latencies: Latencies::default() };
+        let done = Done::default();
+        let outcome = Outcome { turn, footprints: Vec::new(), p99: Vec::new(), findings: Vec::new(), done };
+        assert!(!outcome.is_wrong() && outcome.findings_in_words().is_empty());
+        outcome.done.missing_rows.store(1, Ordering::Relaxed);
+        assert!(outcome.is_wrong());
     }
 
     #[test]

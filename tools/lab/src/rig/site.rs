@@ -228,6 +228,13 @@ impl Site {
         self._dir.as_ref().map(|_| self.name.as_path())
     }
 
+    /// Keeps the directory of the data, if there is one, when this is dropped. Returns it.
+    pub fn keep(&mut self) -> Option<&Path> {
+        let dir = self._dir.as_mut()?;
+        dir.disable_cleanup(true);
+        Some(dir.path())
+    }
+
     /// Switches the model of the disk on or off, if there is one.
     pub fn set_slow(&self, slow: bool) {
         if let Some(model) = &self.model {
