@@ -63,13 +63,7 @@ fn freepages_options() -> freepages::Options {
 }
 
 fn overflow_options() -> overflow::Options {
-    overflow::Options {
-        plan: plan(TURN / 4),
-        rows: 30_000,
-        shares: vec![0.5, 2.0],
-        threads: vec![1, 8],
-        any_pool: false,
-    }
+    overflow::Options { plan: plan(TURN / 4), rows: 30_000, shares: vec![0.5, 2.0], threads: vec![1, 8] }
 }
 
 fn querycache_options() -> querycache::Options {

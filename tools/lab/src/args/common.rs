@@ -129,6 +129,7 @@ impl CommonArgs {
             cores: self.cores(),
             seed: self.seed,
             dir: self.dir.clone(),
+            any_size: self.full,
         }
     }
 

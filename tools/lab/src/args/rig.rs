@@ -194,7 +194,6 @@ impl RigArgs {
             rows: self.sized(150_000, 300_000, 1_000_000),
             shares: self.sized(quick, all, all).to_vec(),
             threads: vec![1, 8, 40],
-            any_pool: self.common.full,
         }
     }
 

@@ -114,7 +114,8 @@ impl OnServer for Options {
 
     fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
         let (options, on_server) = (self, there.server);
-        options.objects = (on_server.pool_bytes as f64 / POOL_SHARE / BYTES_PER_OBJECT as f64) as u32;
+        let pool = there.pool_bytes(1.0 / POOL_SHARE, &options.plan)?;
+        options.objects = (pool as f64 / POOL_SHARE / BYTES_PER_OBJECT as f64) as u32;
         options.log_bytes = flush::capacity(&on_server.before, on_server.contender)
             .context("the server does not say how large its redo log is")?;
         for side in sides.iter_mut() {

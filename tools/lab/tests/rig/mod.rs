@@ -27,7 +27,6 @@ pub fn documents(dir: &Path) -> Vec<Document> {
         rows: 40_000,
         shares: vec![2.0],
         threads: vec![1, 2],
-        any_pool: false,
     };
     let flush = flush::Options {
         plan: Plan { rounds: Rounds { least: 1, most: 1 }, turn: Duration::from_secs(2), ..plan.clone() },

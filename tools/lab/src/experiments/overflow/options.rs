@@ -15,8 +15,6 @@ pub struct Options {
     pub shares: Vec<f64>,
     /// Threads or clients.
     pub threads: Vec<usize>,
-    /// True if the cache of a server that the user names may have any size.
-    pub any_pool: bool,
 }
 
 impl Options {

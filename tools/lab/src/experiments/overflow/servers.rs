@@ -8,7 +8,7 @@
 //! On a server that the user names the pool is the server's own. There the table is larger, the
 //! clients read only its first rows, and the active set changes.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use mysql::prelude::Queryable;
 use serde_json::json;
 
@@ -49,8 +49,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     Ok(findings.report(plan, &sides))
 }
 
-/// The largest pool for which a table is made without `--full`: the table has twice its size.
-const LARGEST_POOL: u64 = 1 << 30;
 /// Bytes of a row when the table is made. The real size is queried afterwards.
 const ROW_BYTES: f64 = 230.0;
 
@@ -65,14 +63,9 @@ impl OnServer for Options {
     }
 
     fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
-        let (options, place) = (self, there.place);
-        let pool = place.pool_bytes.context("the server says how large its cache is")?;
-        ensure!(
-            options.any_pool || pool <= LARGEST_POOL,
-            "the server's cache has {} MB, and the table would have twice as much; --full does that",
-            pool >> 20
-        );
+        let options = self;
         let most = options.shares.iter().copied().reduce(f64::min).context("there is a share")?;
+        let pool = there.pool_bytes(1.0 / most, &options.plan)?;
         options.rows = (pool as f64 / most / ROW_BYTES) as u32;
         let plan = &options.plan;
         let mut row_bytes = ROW_BYTES;
@@ -95,7 +88,7 @@ impl OnServer for Options {
         }
         let words = in_words(&cells, options);
         let data_bytes = (row_bytes * f64::from(options.rows)) as u64;
-        Ok(Findings { words, ..findings(options, place, data_bytes, cells, sides) })
+        Ok(Findings { words, ..findings(options, there.place, data_bytes, cells, sides) })
     }
 }
 

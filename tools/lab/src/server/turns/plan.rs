@@ -25,6 +25,9 @@ pub struct Plan {
     pub seed: u64,
     /// Directory of the data of the embedded engine, where it is on files.
     pub dir: PathBuf,
+    /// True if tables that are sized for the cache of a server that the user names may have any
+    /// size.
+    pub any_size: bool,
 }
 
 impl Plan {

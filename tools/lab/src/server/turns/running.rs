@@ -5,7 +5,7 @@
 //! its own, and the report lists them. With one server there is no ratio and no verdict. The
 //! counters give findings as sentences, with the settings that would help.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use holdfast_server::{Cache, apt};
 use serde_json::{Map, Value, json};
 
@@ -52,6 +52,28 @@ pub struct There<'s> {
     pub(crate) server: &'s ServerWithSchema,
     pub(crate) place: Place,
     pub(crate) cache: &'s Cache,
+}
+
+/// The largest cache for which tables are made without `--full`.
+const LARGEST_POOL: u64 = 1 << 30;
+
+impl There<'_> {
+    /// The size of the server's cache, if `plan` allows tables of `times` that size. Those for a
+    /// large one may fill the disk of a user's server, so they have to be asked for.
+    pub(crate) fn pool_bytes(&self, times: f64, plan: &Plan) -> Result<u64> {
+        let pool = self.server.pool_bytes;
+        ensure_size(pool, times, plan.any_size)?;
+        Ok(pool)
+    }
+}
+
+fn ensure_size(pool: u64, times: f64, any_size: bool) -> Result<()> {
+    ensure!(
+        any_size || pool <= LARGEST_POOL,
+        "the server's cache has {} MB, and the tables would have {times:.0} times as much; --full does that",
+        pool >> 20
+    );
+    Ok(())
 }
 
 /// Runs it on the server at `address` that the user names, with the tables in `engine`.
@@ -135,4 +157,18 @@ pub(crate) fn settings(server: &Health, contender: Contender) -> Map<String, Val
     let of_engine = OF_ENGINE.iter().map(|name| contender.variable(name));
     let names = SETTINGS.iter().map(|name| (*name).to_owned()).chain(of_engine);
     names.filter_map(|name| server.setting(&name).map(|value| (name.clone(), json!(value)))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `freepages` filled any server with tables of three times its cache.
+    #[test]
+    fn tables_for_a_large_cache_have_to_be_asked_for() {
+        assert!(ensure_size(LARGEST_POOL, 3.0, false).is_ok());
+        assert!(ensure_size(64 << 30, 3.0, true).is_ok());
+        let error = ensure_size(64 << 30, 3.0, false).unwrap_err().to_string();
+        assert!(error.contains("65536 MB") && error.contains("3 times") && error.contains("--full"), "{error}");
+    }
 }
