@@ -16,7 +16,7 @@ pub const SCHEMA: &str = "holdfast_lab";
 pub fn load(conn: &mut Conn, engine: &str, seed: u64, rows: [u32; 2], told: &mut dyn FnMut(u32)) -> Result<()> {
     let [hot, big] = rows;
     load_one(conn, (HOT, engine), seed, hot, told)?;
-    load_one(conn, (BIG, engine), seed + 1, big, &mut |done| told(hot + done))
+    load_one(conn, (BIG, engine), seed.wrapping_add(1), big, &mut |done| told(hot + done))
 }
 
 /// Creates a table with an engine in the current schema, with `rows` rows.

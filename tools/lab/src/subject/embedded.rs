@@ -75,7 +75,7 @@ impl Embedded {
     }
 
     fn load(&self, work: &Sessions) -> Load<'_> {
-        let load = sessions(&self.db, &self.site, work.options, work.seed + self.series.turns);
+        let load = sessions(&self.db, &self.site, work.options, self.series.seed_of_turn(work.seed));
         load.in_groups_of(self.group)
     }
 
@@ -112,7 +112,7 @@ impl Embedded {
         progress: &mut Progress,
     ) -> Result<Turn> {
         let (from, began, before) = (self.sampler.samples.len(), self.sampler.now(), self.db.metrics_snapshot());
-        let load = sessions(&self.db, &self.site, work.options, work.seed + self.series.turns);
+        let load = sessions(&self.db, &self.site, work.options, self.series.seed_of_turn(work.seed));
         let turn = self.sampler.run(phase, &load.in_groups_of(self.group), duration, progress)?;
         let did = self.db.metrics_snapshot().delta(&before);
         let second = |s: &Sample| Second { t: self.series.ran + s.t - began, values: values(s) };

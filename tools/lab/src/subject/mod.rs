@@ -92,6 +92,11 @@ impl Series {
         Series { name: name.to_owned(), ..Series::default() }
     }
 
+    /// The seed of the present turn of a run with seed `seed`; behind the greatest one comes 0.
+    pub fn seed_of_turn(&self, seed: u64) -> u64 {
+        seed.wrapping_add(self.turns)
+    }
+
     /// Adds a turn at the end.
     pub fn add(&mut self, phase: &str, turn: &Turn) {
         let from = self.ran;
@@ -172,5 +177,17 @@ pub trait Subject {
     /// Charts of what only this kind of subject reports.
     fn charts(&self) -> Vec<Chart> {
         Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Their sum ended a run with `--seed` near the greatest number, in a build with checks.
+    #[test]
+    fn the_greatest_seed_has_turns_too() {
+        let series = Series { turns: 2, ..Series::default() };
+        assert_eq!([1, u64::MAX].map(|seed| series.seed_of_turn(seed)), [3, 1]);
     }
 }

@@ -78,6 +78,12 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
 /// Runs the experiment on private servers, one after the other. The first engine is judged.
 pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
     let root = holdfast_server::run::root();
+    let largest = options.mib.iter().max().copied().unwrap_or(0);
+    ensure!(
+        largest <= server::MOST_MIB,
+        "growth on a server takes tables of {} MiB at most, whose rows have numbers in an INT; --mib has {largest}",
+        server::MOST_MIB
+    );
     check_sizes(options, &root)?;
     let cache = turns::equip(progress)?;
     let mut document = Document::new("growth-mariadb", Value::Null, Machine::this(Some(&root)));
@@ -169,6 +175,14 @@ fn settings(options: &Options, own: Value) -> Value {
 mod tests {
     use super::*;
     use crate::server::turns::Plan;
+
+    /// It was noticed when that table began, after the smaller ones.
+    #[test]
+    fn a_table_whose_rows_have_no_numbers_is_refused_before_anything_is_started() {
+        let options = Options { plan: Plan::default(), mib: vec![1, 1 << 20], pool_bytes: 8 << 20, log_bytes: 4 << 20 };
+        let error = on_servers(&options, &mut Progress::hidden()).unwrap_err().to_string();
+        assert!(error.starts_with("growth on a server takes tables of 450559 MiB"), "{error}");
+    }
 
     #[test]
     fn a_disk_without_room_is_refused_before_anything_is_written() {

@@ -19,6 +19,8 @@ use crate::subject::meters::Meter;
 
 /// Bytes that a row takes, with its share of a page.
 const BYTES_PER_ROW: u64 = 220;
+/// The largest table, in MiB: `id` is an INT.
+pub(super) const MOST_MIB: u64 = (i32::MAX as u64 * BYTES_PER_ROW) >> 20;
 /// Rows of a transaction that loads.
 const ROWS_AT_ONCE: u32 = 50_000;
 
@@ -90,7 +92,7 @@ impl Table<'_, '_> {
         let mut first = 1;
         while first <= rows {
             let last = rows.min(first + ROWS_AT_ONCE - 1);
-            let (k, c) = (format!("CRC32(seq * 31 + {seed}) % {rows}"), content("seq", 0));
+            let (k, c) = (k(seed, rows), content("seq", 0));
             let values = format!("seq, {k}, {c}, CONCAT(MD5(-seq), LEFT(MD5(-seq - 1), 28))");
             conn.query_drop(format!("INSERT INTO t SELECT {values} FROM seq_{first}_to_{last}"))?;
             reached.set(last.into(), rows.into());
@@ -178,10 +180,28 @@ fn matched(conn: &Conn) -> u64 {
     digits.parse().unwrap_or(0)
 }
 
+/// The expression for `k` of row `seq` of `rows` rows. The lower half of the seed counts: a sum
+/// that no BIGINT holds is an error.
+fn k(seed: u64, rows: u32) -> String {
+    format!("CRC32(seq * 31 + {}) % {rows}", seed & u64::from(u32::MAX))
+}
+
 /// The expression for `c` of row `id`: as it was loaded (0), changed (1), changed by the
 /// transaction that does not end (2).
 fn content(id: &str, version: u32) -> String {
     let text = format!("CONCAT(MD5({id}), MD5({id} + 1), MD5({id} + 2), LEFT(MD5({id} + 3), 22), '-{version}')");
     // As the column has it, so that it is compared as the column is.
     format!("CONVERT({text} USING latin1)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The server said "BIGINT UNSIGNED value is out of range" of the greatest ones.
+    #[test]
+    fn every_seed_has_rows() {
+        assert_eq!(k(7, 100), "CRC32(seq * 31 + 7) % 100");
+        assert_eq!(k(u64::MAX, 100), "CRC32(seq * 31 + 4294967295) % 100");
+    }
 }

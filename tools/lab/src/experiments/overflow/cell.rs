@@ -140,7 +140,7 @@ impl Bench<'_> {
     fn cells(&self, db: &Database, size: Size, progress: &mut Progress) -> Result<(Vec<Cell>, Vec<Chart>)> {
         let options = self.options;
         let most = options.threads.iter().copied().max().unwrap_or(1);
-        let warmer = sysbench(db, self.site, mix(), options.rows, most.min(16), options.plan.seed + 1);
+        let warmer = sysbench(db, self.site, mix(), options.rows, most.min(16), options.plan.seed.wrapping_add(1));
         warmer.run(options.plan.turn * 2, &mut |_| Ok(()))?;
         let alone = self.bare(1, size)?;
         let frames = usize::try_from(db.cache_stats().0.frames)?;

@@ -81,7 +81,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
 fn load(options: &Options) -> Result<EmbeddedSite> {
     let scale = options.scale;
     let table = |name, seed, rows| TableSpec { name, seed, content: Content::Sbtest(rows) };
-    let tables = [table(HOT, options.seed, scale.hot_rows()), table(BIG, options.seed + 1, scale.big_rows())];
+    let tables =
+        [table(HOT, options.seed, scale.hot_rows()), table(BIG, options.seed.wrapping_add(1), scale.big_rows())];
     let disk = disk(options.real_disk.as_deref(), scale.disk());
     EmbeddedSite::load(&disk, &tables, 2, scale.ceiling_bytes(), options.cores.clone()).context("load the tables")
 }

@@ -304,7 +304,7 @@ impl Subject for Side<'_> {
     fn turn(&mut self, work: &Oltp, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
         self.pause(false);
         self.series.turns += 1;
-        let work = Oltp { seed: work.seed + self.series.turns, ..work.clone() };
+        let work = Oltp { seed: self.series.seed_of_turn(work.seed), ..work.clone() };
         let mut client = Sysbench::start(self.cache, &self.address, &work)?;
         self.wait_for_transactions(&mut client)?;
         let (_, _) = (client.take_latencies(), client.take_p95());
