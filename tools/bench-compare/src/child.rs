@@ -100,6 +100,7 @@ fn slice(
 ) -> anyhow::Result<Done> {
     let durability = if work == Work::DurableCommit { Durability::Sync } else { Durability::Write };
     engine.set_durability(durability)?;
+    engine.set_sessions(threads);
     let start = Barrier::new(threads);
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads)
@@ -178,6 +179,23 @@ mod tests {
 
     struct Nothing;
 
+    /// Has the number of its sessions.
+    struct Told(std::sync::atomic::AtomicUsize);
+
+    impl Engine for Told {
+        fn bulk_load(&self, _: u64) -> anyhow::Result<()> {
+            Ok(())
+        }
+
+        fn set_sessions(&self, sessions: usize) {
+            self.0.store(sessions, std::sync::atomic::Ordering::Relaxed);
+        }
+
+        fn session(&self, _: Durability) -> anyhow::Result<Box<dyn Session + '_>> {
+            Ok(Box::new(Nothing))
+        }
+    }
+
     impl Engine for Full {
         fn bulk_load(&self, _: u64) -> anyhow::Result<()> {
             Ok(())
@@ -214,6 +232,13 @@ mod tests {
         let done = slice(&Slow, 1, Work::Get, 2, Duration::from_millis(5), 1).unwrap();
         assert!(begin.elapsed() >= done.time + 2 * LONG, "{:?}", done.time);
         assert!(done.operations > 0 && done.time >= Duration::from_millis(5));
+    }
+
+    #[test]
+    fn an_engine_is_told_how_many_sessions_share_its_memory() {
+        let told = Told(std::sync::atomic::AtomicUsize::new(0));
+        slice(&told, 1, Work::Get, 3, Duration::from_millis(1), 1).unwrap();
+        assert_eq!(told.0.into_inner(), 3);
     }
 
     /// The other threads waited for it without an end, and the parent for an answer.

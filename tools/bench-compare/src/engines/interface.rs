@@ -25,6 +25,10 @@ pub trait Engine: Sync {
         Ok(())
     }
 
+    /// The number of sessions to come, for engines each session of which has a cache of its own.
+    /// No session is open.
+    fn set_sessions(&self, _sessions: usize) {}
+
     /// A session for one thread, whose commits are as durable as `durability`, or as the nearest
     /// mode.
     fn session(&self, durability: Durability) -> anyhow::Result<Box<dyn Session + '_>>;

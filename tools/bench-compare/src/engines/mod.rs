@@ -76,7 +76,9 @@ pub fn setup(name: &str) -> &'static str {
         "rocksdb" => {
             "the distribution's library, RocksDB 7.8 on Debian 12; block cache 1/2 of the limit, rest page cache; TransactionDB, sync / no sync, no compression"
         }
-        "sqlite" => "WAL, cache 1/2 of the limit, rest page cache; synchronous FULL / OFF; BEGIN IMMEDIATE",
+        "sqlite" => {
+            "WAL, caches of all connections 1/2 of the limit, rest page cache; synchronous FULL / OFF; BEGIN IMMEDIATE"
+        }
         _ => "",
     }
 }

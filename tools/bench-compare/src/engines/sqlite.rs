@@ -1,6 +1,7 @@
 //! SQLite: B+tree with a write-ahead log, one writer.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, params};
@@ -10,26 +11,30 @@ use crate::data;
 
 pub struct Sqlite {
     file: PathBuf,
-    memory: u64,
+    /// Bytes of the caches of all connections.
+    caches: u64,
+    /// The connections among which they are divided.
+    sessions: AtomicUsize,
 }
 
 pub fn open(dir: &Path, memory: u64) -> anyhow::Result<Sqlite> {
-    let sqlite = Sqlite { file: dir.join("sqlite.db"), memory };
-    let db = sqlite.connect(2, Durability::Sync)?;
+    let sqlite = Sqlite { file: dir.join("sqlite.db"), caches: memory / 2, sessions: AtomicUsize::new(1) };
+    let db = sqlite.connect(Durability::Sync)?;
     db.execute("CREATE TABLE IF NOT EXISTS rows (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID", [])?;
     Ok(sqlite)
 }
 
 impl Sqlite {
-    /// A connection; connections share the budget for caches.
-    fn connect(&self, share: u64, durability: Durability) -> anyhow::Result<Connection> {
+    /// A connection, with its share of the caches.
+    fn connect(&self, durability: Durability) -> anyhow::Result<Connection> {
+        let cache = self.caches / self.sessions.load(Ordering::Relaxed).max(1) as u64;
         let db = Connection::open(&self.file)?;
         db.busy_timeout(Duration::from_secs(60))?;
         db.pragma_update(None, "page_size", 16384)?;
         db.pragma_update(None, "journal_mode", "WAL")?;
         let synchronous = if durability == Durability::Sync { "FULL" } else { "OFF" };
         db.pragma_update(None, "synchronous", synchronous)?;
-        db.pragma_update(None, "cache_size", -((self.memory / share / 1024) as i64))?;
+        db.pragma_update(None, "cache_size", -((cache / 1024) as i64))?;
         db.set_prepared_statement_cache_capacity(16);
         Ok(db)
     }
@@ -37,7 +42,7 @@ impl Sqlite {
 
 impl Engine for Sqlite {
     fn bulk_load(&self, rows: u64) -> anyhow::Result<()> {
-        let mut db = self.connect(2, Durability::Sync)?;
+        let mut db = self.connect(Durability::Sync)?;
         for first in (0..rows).step_by(200_000) {
             let txn = db.transaction()?;
             {
@@ -52,8 +57,12 @@ impl Engine for Sqlite {
         Ok(())
     }
 
+    fn set_sessions(&self, sessions: usize) {
+        self.sessions.store(sessions, Ordering::Relaxed);
+    }
+
     fn session(&self, durability: Durability) -> anyhow::Result<Box<dyn Session + '_>> {
-        Ok(Box::new(SqliteSession { db: self.connect(4, durability)? }))
+        Ok(Box::new(SqliteSession { db: self.connect(durability)? }))
     }
 }
 
@@ -90,5 +99,27 @@ impl Session for SqliteSession {
             txn.prepare_cached("UPDATE rows SET v = ?2 WHERE k = ?1")?.execute(params![key, modified(&value)])?;
         }
         Ok(txn.commit()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each had a quarter of the limit: eight of them twice as much as there is, and one half of
+    /// what the others have.
+    #[test]
+    fn the_caches_of_all_sessions_have_half_of_the_limit() {
+        let dir = std::env::temp_dir().join(format!("holdfast-sqlite-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let sqlite = open(&dir, 64 << 20).unwrap();
+        let kib = |sessions: usize| -> i64 {
+            sqlite.set_sessions(sessions);
+            let db = sqlite.connect(Durability::Sync).unwrap();
+            db.query_row("PRAGMA cache_size", [], |row| row.get(0)).unwrap()
+        };
+        assert_eq!([1, 8, 32].map(kib), [-32_768, -4_096, -1_024]);
+        drop(sqlite);
+        std::fs::remove_dir_all(dir).unwrap();
     }
 }
