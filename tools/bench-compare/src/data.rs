@@ -7,6 +7,8 @@ pub const VALUE_BYTES: usize = 100;
 /// Bytes of a row without any engine's overhead.
 pub const ROW_BYTES: u64 = 8 + VALUE_BYTES as u64;
 
+/// The most rows: what an engine takes for them is a number of bytes.
+pub const MOST_ROWS: u64 = 1 << 40;
 /// Rows of a range scan.
 pub const RANGE_ROWS: usize = 100;
 

@@ -81,6 +81,22 @@ pub struct Options {
 }
 
 impl Options {
+    /// Refuses sizes of which there is nothing to measure, or of whose bytes there is no number.
+    fn check(&self) -> anyhow::Result<()> {
+        let sizes = [
+            ("--memory-mib", self.memory_mib, 16..=1 << 20),
+            ("--rows", self.rows, 1..=data::MOST_ROWS),
+            ("--large-rows", self.large_rows.unwrap_or(1), 1..=data::MOST_ROWS),
+            ("--repeats", self.repeats as u64, 1..=10_000),
+            ("--slice-ms", self.slice_ms, 1..=3_600_000),
+        ];
+        for (name, given, range) in sizes {
+            let (least, most) = (range.start(), range.end());
+            anyhow::ensure!(range.contains(&given), "{name} is {given}, and takes {least} to {most}");
+        }
+        Ok(())
+    }
+
     fn large_rows(&self) -> u64 {
         self.large_rows.unwrap_or_else(|| 4 * (self.memory_mib << 20) / data::ROW_BYTES)
     }
@@ -94,8 +110,30 @@ fn main() -> anyhow::Result<()> {
     if options.smoke {
         options = Options { rows: 5_000, large_rows: Some(20_000), repeats: 1, slice_ms: 100, ..options };
     }
+    options.check()?;
     match &options.child {
         Some(engine) => child::serve(engine, &options),
         None => parent::run(&options),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No rows ended an engine's process with a panic, and the others were sizes of another number.
+    #[test]
+    fn sizes_at_either_end_are_refused_or_work() {
+        let checked = |words: &[&str]| {
+            let words = ["compare"].into_iter().chain(words.iter().copied());
+            Arguments::try_parse_from(words).unwrap().options.check()
+        };
+        assert!(checked(&[]).is_ok() && checked(&["--rows", "1", "--repeats", "1", "--slice-ms", "1"]).is_ok());
+        for name in ["--memory-mib", "--rows", "--large-rows", "--repeats", "--slice-ms"] {
+            for given in ["0", "18446744073709551615"] {
+                let error = checked(&[name, given]).unwrap_err().to_string();
+                assert!(error.starts_with(&format!("{name} is {given}, and takes ")), "{error}");
+            }
+        }
     }
 }

@@ -6,10 +6,15 @@ use std::time::Duration;
 use anyhow::ensure;
 
 use super::operation::Operation;
+use crate::data::MOST_ROWS;
 use crate::engines::{self, Durability};
 
 /// Rows below which a range of 100 and the hot rows would be most of the data.
 const LEAST_ROWS: u64 = 1_000;
+/// The most threads, the most turns, and the longest one.
+const MOST_THREADS: usize = 16_384;
+const MOST_TURNS: usize = 10_000;
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Measures how operations scale with threads
 #[derive(clap::Args, Clone, Debug)]
@@ -54,10 +59,20 @@ pub struct Options {
 
 /// Refuses settings that make no sense.
 pub fn check(options: &Options) -> anyhow::Result<()> {
-    ensure!(options.rows >= LEAST_ROWS, "--rows is {}, and takes {LEAST_ROWS} or more", options.rows);
-    ensure!(options.turns > 0, "--turns is 0, and takes 1 or more");
-    ensure!(Duration::try_from_secs_f64(options.seconds).is_ok_and(|t| !t.is_zero()), "--seconds is not a length");
-    ensure!(!options.threads.contains(&0), "--threads has a 0, and takes numbers of 1 or more");
+    ensure!(
+        (LEAST_ROWS..=MOST_ROWS).contains(&options.rows),
+        "--rows is {}, and takes {LEAST_ROWS} to {MOST_ROWS}",
+        options.rows
+    );
+    ensure!((1..=MOST_TURNS).contains(&options.turns), "--turns is {}, and takes 1 to {MOST_TURNS}", options.turns);
+    ensure!(
+        Duration::try_from_secs_f64(options.seconds).is_ok_and(|t| !t.is_zero() && t <= LONGEST),
+        "--seconds is not a length of up to an hour"
+    );
+    ensure!(
+        options.threads.iter().all(|n| (1..=MOST_THREADS).contains(n)),
+        "--threads takes numbers from 1 to {MOST_THREADS}"
+    );
     ensure!(options.threads.is_sorted_by(|a, b| a < b), "--threads are not in ascending order");
     for engine in &options.engines {
         ensure!(
@@ -109,7 +124,11 @@ pub mod tests {
             ("--turns 0", "--turns"),
             ("--seconds nan", "--seconds"),
             ("--threads 4,2", "ascending"),
-            ("--threads 0,2", "has a 0"),
+            ("--threads 0,2", "from 1 to 16384"),
+            ("--threads 18446744073709551615", "from 1 to 16384"),
+            ("--rows 18446744073709551615", "--rows is 18446744073709551615"),
+            ("--turns 18446744073709551615", "--turns is 18446744073709551615"),
+            ("--seconds 1e18", "--seconds"),
             ("--engines sqlite", "`sqlite` is not measured"),
         ] {
             assert!(refused(args).contains(what), "{args}: {}", refused(args));
