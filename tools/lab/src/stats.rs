@@ -11,8 +11,9 @@
 use holdfast_workload::rng::Rng;
 use serde::Serialize;
 
-/// Draws of a bootstrap.
+/// Draws of a bootstrap, and how many of them may have no statistic.
 const DRAWS: usize = 400;
+const UNKNOWN: usize = DRAWS / 20;
 
 /// Where a figure lies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -40,19 +41,24 @@ pub struct Estimate {
 impl Estimate {
     /// The middle of `values` ([`middle`]); `None` for fewer than two, which show no spread.
     pub fn of(values: &[f64]) -> Option<Estimate> {
-        let kept = values.len() - 2 * (values.len() / 4);
+        let finite = values.iter().filter(|v| v.is_finite()).count();
+        let kept = finite - 2 * (finite / 4);
         Estimate::by(&[values], kept, &|parts| middle_of(&mut parts[0]))
     }
 
     /// The `statistic` of several groups of values, which it may reorder; `None` if a group has
-    /// fewer than two, or the statistic is not a number. `kept` is the number of values that decide
-    /// it.
+    /// fewer than two, or the statistic is not a number, or is none in more than a twentieth of the
+    /// draws: the others would be closer together than all are. `kept` is the number of values that
+    /// decide it.
     pub fn by(groups: &[&[f64]], kept: usize, statistic: &dyn Fn(&mut [Vec<f64>]) -> Option<f64>) -> Option<Estimate> {
         let groups: Vec<Vec<f64>> =
             groups.iter().map(|g| g.iter().copied().filter(|v| v.is_finite()).collect()).collect();
         let turns = groups.iter().map(Vec::len).min()?;
         let value = statistic(&mut groups.clone()).filter(|v| v.is_finite() && turns > 1)?;
         let draws = draws(&groups, statistic);
+        if DRAWS - draws.len() > UNKNOWN {
+            return None;
+        }
         // A figure that may be 0 or less has no logarithm.
         let logarithms = value > 0.0 && draws.iter().all(|v| *v > 0.0);
         let to = |v: f64| if logarithms { v.ln() } else { v };
@@ -196,6 +202,23 @@ mod tests {
         let equal = Estimate::of(&[0.5; 5]).unwrap();
         assert_eq!((equal.value, equal.spread), (0.5, 0.0));
         assert!((equal.sure.low - 0.5).abs() < 1e-9 && (equal.sure.high - 0.5).abs() < 1e-9);
+    }
+
+    /// The turns without a figure counted as turns that decide it.
+    #[test]
+    fn a_turn_without_a_figure_makes_an_estimate_no_surer() {
+        let values = [0.9, 1.0, 1.1, 1.2];
+        let mut with = values.to_vec();
+        with.extend([f64::INFINITY, f64::NAN, f64::NAN, f64::NAN]);
+        assert_eq!(Estimate::of(&with).map(|e| e.likely), Estimate::of(&values).map(|e| e.likely));
+    }
+
+    /// The figure was as sure as can be, for all draws that have one have the same.
+    #[test]
+    fn a_figure_that_most_draws_do_not_have_is_no_estimate() {
+        let ratio = |parts: &mut [Vec<f64>]| Some(parts[0][0] / parts[1][0]);
+        assert_eq!(Estimate::by(&[&[1.0, 1.0], &[1.0, 0.0, 0.0]], 2, &ratio), None);
+        assert!(Estimate::by(&[&[1.0, 1.0], &[1.0, 1.0, 2.0]], 2, &ratio).is_some());
     }
 
     #[test]
