@@ -166,10 +166,11 @@ impl Sequence {
         Figure::of(&times)
     }
 
-    /// Share of the small table's pages that are read again after the scan.
+    /// Share of the small table's pages that are read again after the scan. Where none was read
+    /// cold, reads were not counted, and no later one is known.
     fn read_again(&self) -> Option<f64> {
-        let after = self.steps.iter().filter(|s| s.query == SMALL_AFTER);
-        let mut shares = after.map(|s| s.pages_read as f64 / self.small_pages.max(1) as f64);
+        let after = self.steps.iter().filter(|s| s.query == SMALL_AFTER && self.small_pages > 0);
+        let mut shares = after.map(|s| s.pages_read as f64 / self.small_pages as f64);
         match self.case.when {
             When::First => shares.next(),
             When::Last => shares.next_back(),
@@ -427,5 +428,7 @@ mod tests {
         assert_eq!(all.len(), 5);
         assert_eq!(claims::worst(&all), Answer::Holds, "{all:#?}");
         assert!(text(&sequences).contains("98.0 %"));
+        // As if reads were not counted: that none was counted after the report shows nothing.
+        assert!(sequences.into_iter().all(|s| Sequence { small_pages: 0, ..s }.read_again().is_none()));
     }
 }

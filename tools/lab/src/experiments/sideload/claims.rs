@@ -75,22 +75,26 @@ fn midpoint(outcomes: &[PolicyOutcome], spinning: bool) -> Vec<Claim> {
     // InnoDB's counts. Without a delay the second row of a page makes it young. With a delay, the
     // dump has left the page before it may become young, and every row but the first counts as "not
     // young".
-    let young = |o: &PolicyOutcome| o.of.young.map_or((0.0, 0.0), |(made, spared)| (made as f64, spared as f64));
-    let per_page = |count: f64, o: &PolicyOutcome| count / o.dumped_pages.max(1.0);
+    let made = |o: &PolicyOutcome| o.of.young.map(|(made, _)| made as f64);
+    let spared = |o: &PolicyOutcome| o.of.young.map(|(_, spared)| spared as f64);
+    // Of a dump that did not get a page nothing is known.
+    let per_page = |count: f64, o: &PolicyOutcome| (o.dumped_pages > 0.0).then(|| count / o.dumped_pages);
+    let made_per_page = |o: &PolicyOutcome| per_page(made(o)?, o);
+    let spared_per_page = |o: &PolicyOutcome| per_page(spared(o)?, o);
     let mut claim = |text: &str, of: Option<f64>, bar| {
         claims.push(Claim::new(format!("midpoint_lru, {text}"), Evidence::counted(of), bar));
     };
-    claim("time 0: pages made young per page that the dump reads", cold.map(|o| per_page(young(o).0, o)), MADE_YOUNG);
-    claim("time 0: touches counted as not young", cold.map(|o| young(o).1), Bar::Exactly(0.0));
+    claim("time 0: pages made young per page that the dump reads", cold.and_then(made_per_page), MADE_YOUNG);
+    claim("time 0: touches counted as not young", cold.and_then(spared), Bar::Exactly(0.0));
     let cold = find(outcomes, Start::Cold, delayed);
     claim(
         "with the delay: pages made young per page that the dump reads",
-        cold.map(|o| per_page(young(o).0, o)),
+        cold.and_then(made_per_page),
         MADE_YOUNG_LATE,
     );
     claim(
         "with the delay: touches counted as not young per page that the dump reads",
-        cold.map(|o| per_page(young(o).1, o)),
+        cold.and_then(spared_per_page),
         NOT_YOUNG,
     );
     claims
@@ -188,6 +192,18 @@ mod tests {
         // Of a table that was resident each read counts.
         outcomes[0].of.hot_reads = Some(1);
         assert!(claims(&outcomes, true).iter().any(|c| fails(&c.judge(&Conditions::busy_machine()))));
+    }
+
+    /// Two of the four claims held where nothing was counted, and one of a dump without a page.
+    #[test]
+    fn what_was_not_counted_does_not_hold() {
+        let failing = |change: &dyn Fn(&mut PolicyOutcome)| {
+            let mut outcomes = all_good();
+            outcomes.iter_mut().filter(|o| matches!(o.policy, Policy::Midpoint { .. })).for_each(change);
+            super::tests::failing(&outcomes)
+        };
+        assert_eq!(failing(&|o| o.of.young = None), 4);
+        assert_eq!(failing(&|o| o.dumped_pages = 0.0), 3);
     }
 
     #[test]
