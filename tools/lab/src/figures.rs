@@ -15,6 +15,13 @@ pub struct Line {
     pub dashed: bool,
 }
 
+impl Line {
+    /// A measurement.
+    pub fn new(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Line {
+        Line { name: name.to_owned(), points: points.into_iter().collect(), dashed: false }
+    }
+}
+
 /// A stretch of the x axis.
 #[derive(Clone, Debug, Serialize)]
 pub struct Span {

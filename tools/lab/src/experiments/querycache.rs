@@ -372,10 +372,8 @@ fn counters(measured: &[Measured], words: &[&str], sides: &[Side<'_>]) -> Grid {
 }
 
 fn turn_by_turn(cell: &Cell, words: &[&str], sides: &[Side<'_>]) -> Chart {
-    let line = |(side, turns): (&Side<'_>, &Vec<Turn>)| Line {
-        name: side.name().to_owned(),
-        points: (1..).map(f64::from).zip(turns.iter().map(Turn::tps)).collect(),
-        dashed: false,
+    let line = |(side, turns): (&Side<'_>, &Vec<Turn>)| {
+        Line::new(side.name(), (1..).map(f64::from).zip(turns.iter().map(Turn::tps)))
     };
     let named = words.iter().zip(&cell.name).map(|(word, name)| format!("{word} {name}"));
     let title = named.collect::<Vec<_>>().join(", ");

@@ -276,11 +276,8 @@ fn over_sessions<S: Subject>(workload: Workload, cells: &[Cell], sides: &[S]) ->
     for &(mode, _) in workload.modes() {
         for (title, unit, of) in figures {
             let point = |c: &Cell, side| Some((f64::from(sessions_of(c)).log2(), c.figure(side, of)?.median));
-            let line = |(n, side): (usize, &S)| Line {
-                name: side.name().to_owned(),
-                points: cells.iter().filter(|c| c.name[0] == mode).filter_map(|c| point(c, n)).collect(),
-                dashed: false,
-            };
+            let of_mode = || cells.iter().filter(move |c| c.name[0] == mode);
+            let line = |(n, side): (usize, &S)| Line::new(side.name(), of_mode().filter_map(|c| point(c, n)));
             let lines = sides.iter().enumerate().map(line).collect();
             charts.push(Chart::over(&format!("{title}, {mode}"), "sessions, as a power of 2", unit, lines));
         }

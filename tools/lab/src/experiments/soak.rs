@@ -401,10 +401,8 @@ impl Outcome {
 }
 
 fn footprint_chart(footprints: &[Footprint]) -> Chart {
-    let line = |name: &str, of: &dyn Fn(&Footprint) -> u64| Line {
-        name: name.to_owned(),
-        points: footprints.iter().map(|f| (f.t, of(f) as f64 / 1e6)).collect(),
-        dashed: false,
+    let line = |name: &str, of: &dyn Fn(&Footprint) -> u64| {
+        Line::new(name, footprints.iter().map(|f| (f.t, of(f) as f64 / 1e6)))
     };
     let lines = vec![line("memory of the process", &|f| f.memory_bytes), line("files", &|f| f.file_bytes)];
     Chart::over_time("Memory and files", "MB", lines, Vec::new())

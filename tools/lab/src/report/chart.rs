@@ -311,7 +311,7 @@ mod tests {
 
     #[test]
     fn a_line_is_drawn_where_its_points_are() {
-        let line = Line { name: "a".into(), points: vec![(0.0, 0.0), (1.0, 10.0)], dashed: false };
+        let line = Line::new("a", [(0.0, 0.0), (1.0, 10.0)]);
         let band = Span { from: 0.0, to: 1.0, label: "phase".into() };
         let svg = lines(&Chart::over_time("<t>", "y", vec![line], vec![band]), &["c"]).unwrap().into_string();
         assert!(svg.contains("d=\"M52.0 226.0L548.0 "), "{svg}");

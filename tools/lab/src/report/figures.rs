@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_server_has_the_same_tone_in_every_chart() {
-        let line = |name: &str| Line { name: name.to_owned(), points: vec![(0.0, 1.0)], dashed: false };
+        let line = |name: &str| Line::new(name, [(0.0, 1.0)]);
         let chart = |names: &[&str]| Chart::over("t", "x", "y", names.iter().map(|name| line(name)).collect());
         let charts = [chart(&["b"]), chart(&["a", "b", "c"]), chart(&["d", "b"])];
         let names = names(&charts);

@@ -140,11 +140,7 @@ fn throughput(title: &str, views: &[&View<'_>], ceiling: Option<&View<'_>>) -> O
         from.max(-1.5 * v.bands().iter().filter(|b| b.from >= 0.0).map(|b| b.to - b.from).fold(0.1, f64::max))
     };
     let from = views.iter().map(lead).fold(0.0, f64::min);
-    let line = |v: &&View<'_>| Line {
-        name: v.run.policy.clone(),
-        points: v.series("tps").into_iter().filter(|p| p.0 >= from).collect(),
-        dashed: false,
-    };
+    let line = |v: &&View<'_>| Line::new(&v.run.policy, v.series("tps").into_iter().filter(|p| p.0 >= from));
     let mut lines: Vec<Line> = views.iter().map(line).collect();
     let mut classes: Vec<&str> = views.iter().map(|v| policy_class(&v.run.policy)).collect();
     let end = lines.iter().flat_map(|l| l.points.last()).map(|p| p.0).reduce(f64::max)?;

@@ -248,8 +248,7 @@ impl Sampler {
     }
 
     fn line(&self, label: &str, value: &dyn Fn(&Sample) -> f64) -> Line {
-        let points = self.samples.iter().map(|s| (s.t, value(s))).collect();
-        Line { name: label.to_owned(), points, dashed: false }
+        Line::new(label, self.samples.iter().map(|s| (s.t, value(s))))
     }
 }
 

@@ -131,10 +131,8 @@ pub(super) fn grids(whose: &str, sizes: &[Size]) -> Vec<Grid> {
 
 pub(super) fn charts(sizes: &[Size]) -> Vec<Chart> {
     let lines = |of: &dyn Fn(&Size, Step) -> Option<f64>| -> Vec<Line> {
-        let line = |step: Step| {
-            let points = sizes.iter().filter_map(|size| Some((size.gb(), of(size, step)?))).collect();
-            Line { name: step.name().to_owned(), points, dashed: false }
-        };
+        let line =
+            |step: Step| Line::new(step.name(), sizes.iter().filter_map(|size| Some((size.gb(), of(size, step)?))));
         steps(sizes).into_iter().map(line).collect()
     };
     let times = lines(&|size, step| Some(size.taken(step)?.seconds / size.gb()));

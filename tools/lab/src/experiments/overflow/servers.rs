@@ -246,11 +246,7 @@ fn over_pools(options: &Options, cells: &[Cell], sides: &[Side<'_>]) -> Vec<Char
         let at = |share: &f64| cells.iter().find(|c| c.name == [pool_name(*share), threads.to_string()]);
         let line = |(n, side): (usize, &Side<'_>)| {
             let point = |share: &f64| Some((*share, at(share)?.figure(n, |t| Some(t.tps()))?.median));
-            Line {
-                name: side.name().to_owned(),
-                points: options.shares.iter().filter_map(point).collect(),
-                dashed: false,
-            }
+            Line::new(side.name(), options.shares.iter().filter_map(point))
         };
         let title = format!("Throughput, {threads} client{}", if *threads == 1 { "" } else { "s" });
         let lines = sides.iter().enumerate().map(line).collect();

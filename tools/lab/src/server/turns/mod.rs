@@ -77,7 +77,7 @@ pub fn charts<S: Subject>(sides: &[S]) -> Vec<(String, Vec<Chart>)> {
     let line = |side: &S, meter: Meter| {
         let point = |s: &Second| Some((s.t, s.values[meter as usize]?));
         let points: Vec<_> = side.series().seconds.iter().filter_map(point).collect();
-        (points.len() > 1).then(|| Line { name: side.name().to_owned(), points, dashed: false })
+        (points.len() > 1).then(|| Line::new(side.name(), points))
     };
     let spans = sides.first().map(|side| joined(&side.series().spans)).unwrap_or_default();
     let chart = |meter: Meter| {
