@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use holdfast_lab::measure::human;
+use holdfast_lab::measure::{Figure, human};
 
 /// One workload's samples for each column (operations per second); `Err` says why a cell is empty.
 pub struct Row {
@@ -10,31 +10,22 @@ pub struct Row {
     pub cells: Vec<Result<Vec<f64>, String>>,
 }
 
-/// Median of `samples`, which is not empty.
-pub fn median(samples: &[f64]) -> f64 {
-    let mut sorted = samples.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 }
-}
-
 /// The table in Markdown: medians, the spread (half the range, in per cent of the median), the best
 /// in bold.
 pub fn markdown(columns: &[String], rows: &[Row]) -> String {
     let mut out = format!("| operations/s | {} |\n|---|{}\n", columns.join(" | "), "---:|".repeat(columns.len()));
     for row in rows {
-        let medians: Vec<Option<f64>> =
-            row.cells.iter().map(|cell| cell.as_ref().ok().filter(|s| !s.is_empty()).map(|s| median(s))).collect();
-        let engines = columns.iter().zip(&medians).filter(|(column, _)| *column != "fio");
-        let best = engines.filter_map(|(_, median)| *median).fold(0.0, f64::max);
+        let figures: Vec<Option<Figure>> =
+            row.cells.iter().map(|cell| cell.as_ref().ok().and_then(|samples| Figure::of(samples))).collect();
+        let engines = columns.iter().zip(&figures).filter(|(column, _)| *column != "fio");
+        let best = engines.filter_map(|(_, figure)| Some(figure.as_ref()?.median)).fold(0.0, f64::max);
         let _ = write!(out, "| {} |", row.name);
-        for ((cell, median), column) in row.cells.iter().zip(&medians).zip(columns) {
-            let text = match (cell, median) {
+        for ((cell, figure), column) in row.cells.iter().zip(&figures).zip(columns) {
+            let text = match (cell, figure) {
                 (Err(why), _) => why.clone(),
                 (Ok(_), None) => "-".to_string(),
-                (Ok(samples), Some(median)) => {
-                    let (low, high) = samples.iter().fold((f64::MAX, 0f64), |(l, h), &s| (l.min(s), h.max(s)));
-                    let spread = (high - low) / 2.0 / median * 100.0;
+                (Ok(_), Some(Figure { median, min, max, .. })) => {
+                    let spread = (max - min) / 2.0 / median * 100.0;
                     let shown = human(*median);
                     let shown = if *median == best && column != "fio" { format!("**{shown}**") } else { shown };
                     format!("{shown} ±{spread:.0}%")

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Context;
-use holdfast_lab::measure::human;
+use holdfast_lab::measure::{self, human};
 use serde_json::Value;
 
 use crate::plan::Form;
@@ -184,9 +184,8 @@ fn compare(result: &Value) -> anyhow::Result<String> {
             table = format!("| operations/s | {} |\n|---|{}\n", engines.join(" | "), "---:|".repeat(engines.len()));
         }
         let median = |cell: &Value| {
-            let mut samples: Vec<f64> = cell["per_second"].as_array()?.iter().filter_map(Value::as_f64).collect();
-            samples.sort_by(f64::total_cmp);
-            samples.get(samples.len() / 2).map(|rate| human(*rate))
+            let samples: Vec<f64> = cell["per_second"].as_array()?.iter().filter_map(Value::as_f64).collect();
+            measure::median(&samples).map(human)
         };
         let shown: Vec<String> = cells.iter().map(|cell| median(cell).unwrap_or_else(|| "-".into())).collect();
         table += &format!("| {} | {} |\n", text(row, "name")?, shown.join(" | "));

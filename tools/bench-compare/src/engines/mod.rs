@@ -23,17 +23,11 @@ pub use interface::{Appender, Appends, Durability, Engine, Session};
 pub fn open(name: &str, dir: &Path, memory: u64) -> anyhow::Result<Box<dyn Engine>> {
     std::fs::create_dir_all(dir)?;
     Ok(match name {
-        "holdfast" => Box::new(holdfast::open(dir, memory)?),
-        #[cfg(feature = "peers")]
-        "lmdb" => Box::new(lmdb::open(dir, memory)?),
-        #[cfg(feature = "peers")]
-        "redb" => Box::new(redb::open(dir, memory)?),
         #[cfg(feature = "peers")]
         "fjall" => Box::new(fjall::open(dir, memory)?),
         #[cfg(feature = "peers")]
-        "rocksdb" => Box::new(rocksdb::open(dir, memory)?),
-        #[cfg(feature = "peers")]
         "sqlite" => Box::new(sqlite::open(dir, memory)?),
+        _ if !modes(name).is_empty() => open_appends(name, dir, memory)?,
         _ => bail!("no adapter for `{name}`"),
     })
 }

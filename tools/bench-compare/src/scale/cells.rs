@@ -1,11 +1,11 @@
 //! The figures: a cell is one operation of one engine at one number of threads.
 
+use holdfast_lab::measure::median;
 use serde::Serialize;
 
 use super::child::Reply;
 use super::operation::Operation;
 use crate::engines::Durability;
-use crate::table::median;
 
 /// What one turn measured.
 #[derive(Serialize, Clone, Copy, Debug, PartialEq)]
@@ -52,7 +52,7 @@ pub struct Cell {
 impl Cell {
     /// Of `turns`, and those of one thread if that was measured, too.
     pub fn new(work: Work, engine: &str, threads: usize, turns: Vec<Sample>, of_one: Option<&[Sample]>) -> Cell {
-        let middle = |of: fn(&Sample) -> f64| median(&turns.iter().map(of).collect::<Vec<_>>());
+        let middle = |of: fn(&Sample) -> f64| median(&turns.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN);
         let per_second = middle(|turn| turn.per_second);
         let (least, most) =
             turns.iter().fold((f64::MAX, 0f64), |(l, m), turn| (l.min(turn.per_second), m.max(turn.per_second)));
@@ -68,7 +68,7 @@ impl Cell {
                 involuntary: middle(|turn| turn.involuntary),
             },
             spread: if per_second > 0.0 { (most - least) / 2.0 / per_second } else { 0.0 },
-            times: of_one.map(|of_one| median(&ratios(&turns, of_one))),
+            times: of_one.and_then(|of_one| median(&ratios(&turns, of_one))),
             turns,
         }
     }
