@@ -326,8 +326,10 @@ hf_code hf_table_truncate(const hf_database *database, hf_slice name,
                           uint64_t lock_wait_timeout_ms);
 
 /* HF_LOCK_TIMEOUT if a prepared transaction that no session holds has changed the table: a copy
-   that replaces the table would lose its changes. */
-hf_code hf_table_check_unprepared(const hf_database *database, hf_slice name);
+   that replaces the table would lose its changes. What such transactions have changed is read
+   once; it waits for another session that reads it for so many milliseconds. */
+hf_code hf_table_check_unprepared(const hf_database *database, hf_slice name,
+                                  uint64_t lock_wait_timeout_ms);
 
 /* Calls `each` with the name of every table and what `hf_table_definition` says of it. */
 hf_code hf_table_list(const hf_database *database,
@@ -848,7 +850,8 @@ typedef bool (*hf_gives_up)(void *context);
 /* Registers functions that threads call when they wait for a lock: with the transactions for
    which they wait, as far as `interest` asks for it, and when they sleep. In waits for other
    things the thread calls `gives_up`; see `hf_wake_waits`. So it does now and then in
-   `hf_table_verify`, `hf_load_finish`, `hf_alter_finish` and `hf_alter_commit`, which end with
+   `hf_table_verify`, `hf_load_finish`, `hf_alter_finish` and `hf_alter_commit`, and where a change
+   of a definition reads or undoes what a transaction without a session has changed: these end with
    HF_INTERRUPTED then. The functions are called with `context` until the database is closed, and
    must not call the database nor wait for a transaction. The first ones stay. */
 hf_code hf_observe_waits(const hf_database *database, hf_interest interest, hf_waits_for waits_for,

@@ -112,9 +112,11 @@ entry_points! {
     /// Registers functions that threads call when they wait for a lock: with the transactions for
     /// which they wait, as far as `interest` asks for it, and when they sleep. In waits for other
     /// things the thread calls `gives_up`; see `hf_wake_waits`. So it does now and then in
-    /// `hf_table_verify`, `hf_load_finish`, `hf_alter_finish` and `hf_alter_commit`, which end with
-    /// [`Code::Interrupted`] then. The functions are called with `context` until the database is
-    /// closed, and must not call the database nor wait for a transaction. The first ones stay.
+    /// `hf_table_verify`, `hf_load_finish`, `hf_alter_finish` and `hf_alter_commit`, and where a
+    /// change of a definition reads or undoes what a transaction without a session has changed:
+    /// these end with [`Code::Interrupted`] then. The functions are called with `context` until the
+    /// database is closed, and must not call the database nor wait for a transaction. The first
+    /// ones stay.
     fn hf_observe_waits(
         database: *const Database,
         interest: Option<Interest>,

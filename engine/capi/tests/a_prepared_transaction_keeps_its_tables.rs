@@ -23,7 +23,7 @@ fn changes_of_definitions_fail(database: *const Database) {
     assert_eq!(code!(hf_table_drop(database, slice(b"t"), 1_000)), Code::LockTimeout);
     assert_eq!(code!(hf_table_truncate(database, slice(b"t"), 1_000)), Code::LockTimeout);
     assert_eq!(code!(hf_table_rename(database, slice(b"t"), slice(b"u"), null(), 0)), Code::LockTimeout);
-    assert_eq!(code!(hf_table_check_unprepared(database, slice(b"t"))), Code::LockTimeout);
+    assert_eq!(code!(hf_table_check_unprepared(database, slice(b"t"), 1_000)), Code::LockTimeout);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn its_table_is_not_dropped_under_it() {
     }
     prepare(database, b"t", b"x");
     changes_of_definitions_fail(database);
-    ok!(hf_table_check_unprepared(database, slice(b"other")));
+    ok!(hf_table_check_unprepared(database, slice(b"other"), 1_000));
     ok!(hf_table_drop(database, slice(b"other"), 1_000));
     ok!(hf_close(database));
 
@@ -47,7 +47,7 @@ fn its_table_is_not_dropped_under_it() {
     ok!(hf_adopt(database, slice(b"x"), &raw mut txn));
     ok!(hf_commit(txn, Flush::Sync));
     ok!(hf_transaction_free(txn));
-    ok!(hf_table_check_unprepared(database, slice(b"t")));
+    ok!(hf_table_check_unprepared(database, slice(b"t"), 1_000));
     ok!(hf_table_rename(database, slice(b"t"), slice(b"u"), null(), 0));
     ok!(hf_table_truncate(database, slice(b"u"), 1_000));
     ok!(hf_table_drop(database, slice(b"u"), 1_000));

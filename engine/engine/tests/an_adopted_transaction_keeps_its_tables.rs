@@ -40,7 +40,7 @@ fn changes(db: &RawDatabase, table: &str) -> Vec<Result<(), Error>> {
         add_index(),
         db.truncate_table(table, common::WAIT),
         db.rename_table(table, "renamed", &[]),
-        db.check_unprepared(table),
+        db.check_unprepared(table, common::WAIT),
         db.database().drop_table(table),
     ]
 }

@@ -258,7 +258,7 @@ impl TxnSystem {
         // The first error stays.
         let _ = self.ended.set(error.clone());
         self.open.stop(error);
-        self.losers.wake_waits();
+        self.wake_waits_for_rollbacks();
     }
 
     /// A wait of the calling thread that begins now, for `limit` at most.

@@ -76,3 +76,41 @@ impl fmt::Debug for Wait<'_> {
         f.debug_struct("Wait").field("until", &self.until).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use holdfast_lock::WaitInterest;
+
+    use super::*;
+
+    /// The session of the calling thread has been killed.
+    struct Killed;
+
+    impl WaitObserver for Killed {
+        fn interest(&self) -> WaitInterest {
+            WaitInterest::None
+        }
+
+        fn waits_for(&self, _: u64, _: &[u64]) {}
+
+        fn begins(&self) {}
+
+        fn ends(&self) {}
+
+        fn gives_up(&self) -> bool {
+            true
+        }
+    }
+
+    /// Checks that `waits`, for which nothing ends the wait, returns at the end of its time, when
+    /// its session is killed, and when the database is closed.
+    pub(crate) fn assert_ends<T: fmt::Debug>(waits: impl Fn(&Wait<'_>) -> Result<T>) {
+        let (open, closed) = (OnceLock::new(), OnceLock::from(Error::Closed("the database")));
+        let timed_out = waits(&Wait::begins(Duration::ZERO));
+        assert!(matches!(timed_out, Err(Error::LockTimeout)), "{timed_out:?}");
+        let killed = waits(&Wait::begins(Duration::MAX).watched(Some(&Killed), &open));
+        assert!(matches!(killed, Err(Error::Interrupted)), "{killed:?}");
+        let ended = waits(&Wait::begins(Duration::MAX).watched(None, &closed));
+        assert!(matches!(ended, Err(Error::Closed(_))), "{ended:?}");
+    }
+}

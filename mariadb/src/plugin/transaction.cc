@@ -536,7 +536,7 @@ hf_code check_unprepared(const std::string &table)
 {
   take_from_reset_sessions();
   std::lock_guard<std::shared_mutex> no_adopter(adopting);
-  return hf_table_check_unprepared(database, slice(table));
+  return hf_table_check_unprepared(database, slice(table), definition_wait_limit_ms(current_thd));
 }
 
 /* Ends a prepared transaction of an earlier run, or of a connection that is gone. */

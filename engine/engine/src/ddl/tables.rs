@@ -393,9 +393,12 @@ fn shut_writers_out(
 /// stands in the way does not matter, either.
 fn settle(instance: &Instance, table: &TableHandle, wait: &Wait<'_>, may_stay: &dyn Fn(&Error) -> bool) -> Result<()> {
     // First: a prepared transaction whose rollback fails becomes a loser, and no loser is prepared.
-    keep_for_prepared(instance, table)?;
+    keep_for_prepared(instance, table, wait)?;
     let indexes = index_ids(table);
-    let rolled_back = instance.txns.roll_back_losers_of(&indexes);
+    let rolled_back = instance.txns.roll_back_losers_of(&indexes, wait);
+    if let Err(error @ (Error::Interrupted | Error::LockTimeout)) = rolled_back {
+        return Err(error);
+    }
     // The background thread may have one in hand, and meet the error.
     for stopped_by in instance.txns.what_stops_losers_of(&indexes, wait)? {
         let error = stopped_by.or_else(|| rolled_back.as_ref().err().cloned()).unwrap_or(Error::LockTimeout);
@@ -411,18 +414,16 @@ fn index_ids(table: &TableHandle) -> Vec<IndexId> {
 }
 
 /// Fails if a prepared transaction without a session has changed the table: its end expects its
-/// rows there. When that will be is not known, so there is no waiting for it.
-fn keep_for_prepared(instance: &Instance, table: &TableHandle) -> Result<()> {
-    if instance.txns.prepared_has_changed(&index_ids(table))? && !holdfast_base::planted!("prepared-keeps-no-table") {
-        Err(Error::LockTimeout)
-    } else {
-        Ok(())
-    }
+/// rows there. When that will be is not known, so there is no waiting for it; `wait` is for another
+/// session that reads what one has changed.
+fn keep_for_prepared(instance: &Instance, table: &TableHandle, wait: &Wait<'_>) -> Result<()> {
+    let has_changed = instance.txns.prepared_has_changed(&index_ids(table), wait)?;
+    if has_changed && !holdfast_base::planted!("prepared-keeps-no-table") { Err(Error::LockTimeout) } else { Ok(()) }
 }
 
 /// As [`keep_for_prepared`], for the table `name`.
-pub(crate) fn check_unprepared(instance: &Instance, name: &str) -> Result<()> {
-    keep_for_prepared(instance, &*find(instance, name)?)
+pub(crate) fn check_unprepared(instance: &Instance, name: &str, wait: Duration) -> Result<()> {
+    keep_for_prepared(instance, &*find(instance, name)?, &instance.wait(wait))
 }
 
 /// Says in the file of a table that the catalog has got that it may not go any more. That of a
@@ -570,7 +571,7 @@ pub(crate) fn rename_table(instance: &Instance, from: &str, to: &str, options: &
     }
     table.check_record()?;
     // Another table may be about to take its place.
-    keep_for_prepared(instance, table)?;
+    keep_for_prepared(instance, table, &instance.wait(instance.settings.lock_wait_timeout))?;
     let (own, others): (Vec<_>, Vec<_>) = options.iter().copied().partition(|(name, _)| *name == to);
     // There is no table of that name any more, and the definitions must not say so.
     if others.iter().any(|(name, _)| *name == from) {

@@ -142,9 +142,10 @@ impl Instance {
     /// of the catalog. False if one has still.
     pub fn has_free_catalog(&self) -> bool {
         let catalog = [self.catalog.index.id()];
+        let at_once = self.wait(Duration::ZERO);
         // What is blocked keeps no session waiting.
-        let _ = self.txns.roll_back_losers_of(&catalog);
-        self.txns.what_stops_losers_of(&catalog, &self.wait(Duration::ZERO)).is_ok_and(|losers| losers.is_empty())
+        let _ = self.txns.roll_back_losers_of(&catalog, &at_once);
+        self.txns.what_stops_losers_of(&catalog, &at_once).is_ok_and(|losers| losers.is_empty())
     }
 
     /// Of a change of the catalog that has failed: whether table `name` may be committed as

@@ -133,12 +133,14 @@ impl RawDatabase {
     }
 
     /// True if no prepared transaction without a session has changed a table: a copy that replaces
-    /// the table would lose its changes.
+    /// the table would lose its changes. What such transactions have changed is read once; for
+    /// another thread that reads it this waits as long as `wait`.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`] if one has; [`Error::TableNotFound`]; those of reading pages.
-    pub fn check_unprepared(&self, name: &str) -> Result<()> {
-        crate::ddl::tables::check_unprepared(self.instance(), name)
+    /// [`Error::LockTimeout`] if one has; [`Error::Interrupted`]; [`Error::TableNotFound`]; those
+    /// of reading pages.
+    pub fn check_unprepared(&self, name: &str, wait: Duration) -> Result<()> {
+        crate::ddl::tables::check_unprepared(self.instance(), name, wait)
     }
 
     /// The options of a table.

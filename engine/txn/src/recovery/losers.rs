@@ -20,6 +20,10 @@
 //! that have changed the table: a thread that takes a loser in hand reads first which indexes its
 //! log is about. So does a change of a definition of those that wait. That may take minutes, too,
 //! and statistics and KILL ask the lists, which are free meanwhile; what was read stays known.
+//!
+//! A session that is killed reads no further, undoes nothing more, and waits no more for another
+//! one that does: the loser waits as before, for the background thread. What the session has undone
+//! stays undone, and its end is no error that other sessions get.
 
 use std::sync::Arc;
 
@@ -187,21 +191,19 @@ impl Losers {
     }
 
     /// Learns of those that wait which indexes they have changed, as `reads` says, where that is
-    /// not known. The background thread passes over one while its log is read.
+    /// not known. Another thread that reads is waited for. The background thread passes over one
+    /// while its log is read.
     ///
     /// # Errors
-    /// Those of `reads`.
-    pub fn learn(&self, reads: impl Fn(&Loser) -> Result<Vec<IndexId>>) -> Result<()> {
+    /// Those of `reads` and of [`Wait::at`].
+    pub fn learn(&self, wait: &Wait<'_>, reads: impl Fn(&Loser) -> Result<Vec<IndexId>>) -> Result<()> {
+        let is_unknown = |loser: &Loser| loser.changed.is_none();
+        let others_read =
+            |lists: &Lists| !lists.waiting.iter().any(is_unknown) && lists.in_hand.iter().any(|one| one.is_read);
         let mut lists = self.lists.lock();
         loop {
-            let unknown = lists.waiting.iter().position(|loser| loser.changed.is_none());
-            let Some(no) = unknown else {
-                if lists.in_hand.iter().any(|one| one.is_read) {
-                    self.put_down.wait(&mut lists);
-                    continue;
-                }
-                return Ok(());
-            };
+            wait.at(&self.put_down, &mut lists, others_read)?;
+            let Some(no) = lists.waiting.iter().position(is_unknown) else { return Ok(()) };
             let mut loser = lists.take_to(no, true);
             drop(lists);
             let changed = reads(&loser);
@@ -231,13 +233,17 @@ impl Losers {
     /// This one was in hand, and could not be rolled back because of `error`. Returns whether it is
     /// to be tried again at once.
     pub fn failed(&self, mut loser: Loser, error: Error) -> bool {
+        // Nothing stands in the way: the session that rolled it back was killed.
+        let is_given_up = matches!(error, Error::Interrupted);
         let mut lists = self.lists.lock();
-        let again = lists.put_down(loser.log.txn());
+        let again = lists.put_down(loser.log.txn()) || is_given_up;
         let is_blocked = blocks(&error) && !again && !holdfast_base::planted!("losers-stop-purge");
         if again {
             loser.owner.unblock();
         }
-        loser.stopped_by = Some(error);
+        if !is_given_up {
+            loser.stopped_by = Some(error);
+        }
         let list = if is_blocked { &mut lists.blocked } else { &mut lists.waiting };
         list.push(loser);
         drop(lists);
@@ -245,7 +251,7 @@ impl Losers {
         again
     }
 
-    /// Has threads in [`Losers::wait_for_hands`] ask their observers whether they give up.
+    /// Has threads that wait here ask their observers whether they give up.
     pub fn wake_waits(&self) {
         // A thread that has asked already sleeps by the time that it releases the mutex.
         drop(self.lists.lock());
@@ -296,6 +302,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::wait::tests::assert_ends;
 
     /// The lists were locked while a change of a definition read the log of a loser, and each
     /// change read it again: a KILL waited for that, and the statistics.
@@ -303,17 +310,30 @@ mod tests {
     fn others_go_on_while_a_log_is_read_and_it_is_read_once() {
         let (losers, log, reads) = (Losers::default(), UndoLog::in_memory(1), Cell::new(0));
         losers.add(Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None });
-        assert!(losers.learn(|_| Err(Error::WouldBlock)).is_err());
+        let wait = Wait::begins(Duration::ZERO);
+        assert!(losers.learn(&wait, |_| Err(Error::WouldBlock)).is_err());
         let read = |_: &Loser| {
             reads.set(reads.get() + 1);
             assert!(losers.lists.try_lock().is_some(), "the lists are locked");
             assert!(losers.len() == 1 && losers.take(&[]).is_none());
             Ok(vec![IndexId(5)])
         };
-        losers.learn(read).unwrap();
-        losers.learn(read).unwrap();
+        losers.learn(&wait, read).unwrap();
+        losers.learn(&wait, read).unwrap();
         assert_eq!(reads.get(), 1);
         assert_eq!(losers.take(&[]).unwrap().changed, Some(vec![IndexId(5)]));
+    }
+
+    /// It waited until the other one had read, which may take minutes.
+    #[test]
+    fn a_session_does_not_wait_longer_than_it_may_for_another_one_that_reads() {
+        let (losers, log) = (Losers::default(), UndoLog::in_memory(1));
+        losers.add(Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None });
+        let read = |_: &Loser| {
+            assert_ends(|wait| losers.learn(wait, |_| Ok(Vec::new())));
+            Ok(vec![IndexId(5)])
+        };
+        losers.learn(&Wait::begins(Duration::ZERO), read).unwrap();
     }
 
     /// It was in hand until the thread had come to the end of all others: a DROP of the table whose

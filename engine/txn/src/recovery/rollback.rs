@@ -12,7 +12,8 @@
 //! transaction is in [`crate::recovery::losers`].
 //!
 //! When the database is closed, a rollback ends behind the record at which it is: the next open
-//! goes on with it.
+//! goes on with it. The rollback of a loser by a session that is killed ends in the same way, and
+//! the background thread goes on with it.
 //!
 //! A rollback to a savepoint leaves the rows locked that it puts back, as their ids locked them
 //! before: the lock is entered under the latch under which the id leaves the row. (An entry of an
@@ -47,10 +48,15 @@ const PAUSE_EVERY: u64 = 64;
 struct Course<'a> {
     /// The transaction, if it is not over.
     goes_on: Option<GoesOn<'a>>,
-    /// What is done between two parts of it.
-    pause: &'a mut dyn FnMut(),
+    /// What is done between two parts of it. An error ends it.
+    pause: &'a mut dyn FnMut() -> Result<()>,
     /// Whether an entry has been changed.
     has_changed: bool,
+}
+
+/// Whether a rollback has ended since the session was killed that did it.
+fn is_given_up(error: &Error) -> bool {
+    matches!(error, Error::Interrupted)
 }
 
 /// A loser that could not be rolled back.
@@ -79,15 +85,15 @@ impl TxnSystem {
     /// # Errors
     /// What stands in the way; if there is something that may pass, that.
     pub(crate) fn undo_to(&self, log: &mut UndoLog, keep: u64, goes_on: Option<GoesOn<'_>>) -> Result<()> {
-        let mut course = Course { goes_on, pause: &mut || (), has_changed: false };
+        let mut course = Course { goes_on, pause: &mut || Ok(()), has_changed: false };
         let undone = self.undo_records(log, keep, &mut course);
         undone.or_else(|error| self.undo_around(log, keep, &mut course, error))
     }
 
     /// As [`TxnSystem::undo_to`], from the beginning, of a loser. What an earlier rollback has
-    /// undone is not looked at again if that is known to be all that can be undone. Returns also
-    /// whether an entry has been changed.
-    fn undo_loser(&self, loser: &mut Loser) -> (Result<()>, bool) {
+    /// undone is not looked at again if that is known to be all that can be undone. `go_on` is
+    /// asked now and then. Returns also whether an entry has been changed.
+    fn undo_loser(&self, loser: &mut Loser, go_on: &dyn Fn() -> Result<()>) -> (Result<()>, bool) {
         let Loser { log, left, .. } = loser;
         // A loser may be larger than all other transactions, and the thread that undoes it is the
         // one that purges.
@@ -95,9 +101,11 @@ impl TxnSystem {
             if let Err(error) = self.purge(PAUSE_EVERY as usize) {
                 self.purger.background.failed(error);
             }
+            go_on()
         };
         let mut course = Course { goes_on: None, pause: &mut pause, has_changed: false };
         let undone = self.undo_records(log, 0, &mut course).or_else(|error| match left {
+            _ if is_given_up(&error) => Err(error),
             Left::Passing if !blocks(&error) => Err(error),
             Left::Blocked => Err(error),
             Left::All | Left::Passing => self.undo_around(log, 0, &mut course, error),
@@ -117,7 +125,7 @@ impl TxnSystem {
                 break;
             }
             if log.records().is_multiple_of(PAUSE_EVERY) {
-                (course.pause)();
+                (course.pause)()?;
             }
         }
         log.cut(&self.undo, &acc)
@@ -155,7 +163,8 @@ impl TxnSystem {
     /// what stands in the way of one does not lock the rows of other tables.
     ///
     /// # Errors
-    /// `first`, which has stopped the rollback; one that may pass, if `first` does not.
+    /// `first`, which has stopped the rollback; one that may pass, if `first` does not. That of a
+    /// pause.
     fn undo_around(&self, log: &UndoLog, keep: u64, course: &mut Course<'_>, first: Error) -> Result<()> {
         let (acc, mut why) = (self.store.pool().access(AccessKind::Point), first);
         let mut bytes = Vec::new();
@@ -175,7 +184,7 @@ impl TxnSystem {
                 }
             }
             if n.is_multiple_of(PAUSE_EVERY) {
-                (course.pause)();
+                (course.pause)()?;
             }
         }
         Err(why)
@@ -247,14 +256,16 @@ impl TxnSystem {
     }
 
     /// Rolls a transaction of an earlier run (or one whose rollback failed) back and ends it.
-    fn roll_back_loser(&self, mut loser: Loser) -> Result<(), Box<Unfinished>> {
+    fn roll_back_loser(&self, mut loser: Loser, go_on: &dyn Fn() -> Result<()>) -> Result<(), Box<Unfinished>> {
         let (undone, has_changed) = match self.unprepare(&mut loser.log) {
-            Ok(_) => self.undo_loser(&mut loser),
+            Ok(_) => self.undo_loser(&mut loser, go_on),
             Err(error) => (Err(error), false),
         };
         self.release_unsaid_xid(&loser.log, &mut loser.xid);
         if let Err(error) = undone {
-            loser.left = Left::after(&error, &loser.log);
+            if !is_given_up(&error) {
+                loser.left = Left::after(&error, &loser.log);
+            }
             return Err(Box::new(Unfinished { loser, error, has_changed }));
         }
         self.finish_rollback(&loser.owner, loser.log);
@@ -283,30 +294,41 @@ impl TxnSystem {
     /// The first other error of reading and writing pages. The transactions concerned are tried
     /// again by the next call, and so are the others by this one.
     pub fn roll_back_losers(&self) -> Result<usize> {
-        self.roll_back_each(|tried| Ok(self.losers.take(tried)))
+        self.roll_back_each(&|| Ok(()), |tried| Ok(self.losers.take(tried)))
     }
 
     /// As [`TxnSystem::roll_back_losers`], of those losers that have changed an entry of one of
-    /// `indexes`, or of which not all is known. Costs a read of the undo logs.
+    /// `indexes`, or of which not all is known. Costs a read of the undo logs; another thread that
+    /// reads one is waited for.
     ///
     /// # Errors
-    /// As [`TxnSystem::roll_back_losers`].
-    pub fn roll_back_losers_of(&self, indexes: &[IndexId]) -> Result<usize> {
-        // What cannot be read is met again below.
-        let _ = self.losers.learn(|loser| self.changed_by(&loser.log, &mut Vec::new()));
+    /// As [`TxnSystem::roll_back_losers`]; those of [`Wait::at`]. [`Error::Interrupted`] also if
+    /// the session of the calling thread is killed while it reads or undoes.
+    pub fn roll_back_losers_of(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<usize> {
+        let go_on = || self.check_session();
+        let learned = self.losers.learn(wait, |loser| self.changed_by(&loser.log, &go_on));
         if self.losers.len() > 0 {
             // The thread has passed over those whose logs were read.
             self.purger.background.wake();
+        }
+        // What cannot be read is met again below.
+        if let Err(error @ (Error::Interrupted | Error::LockTimeout)) = learned {
+            return Err(error);
         }
         let may_have_changed = |loser: &Loser| {
             let is_known = loser.log.check_whole(&self.undo).is_ok();
             Ok(!is_known || self.loser_has_changed(loser, indexes)?)
         };
-        self.roll_back_each(|tried| self.losers.take_one(tried, &may_have_changed))
+        self.roll_back_each(&go_on, |tried| self.losers.take_one(tried, &may_have_changed))
     }
 
     /// Rolls back what `take` gives, which is told of which transactions that was done in vain.
-    fn roll_back_each(&self, mut take: impl FnMut(&[TxnId]) -> Result<Option<Loser>>) -> Result<usize> {
+    /// `go_on` is asked now and then.
+    fn roll_back_each(
+        &self,
+        go_on: &dyn Fn() -> Result<()>,
+        mut take: impl FnMut(&[TxnId]) -> Result<Option<Loser>>,
+    ) -> Result<usize> {
         let any = holdfast_base::planted!("losers-stop-purge");
         let (mut ended, mut tried, mut first) = (0, Vec::new(), None);
         let taken: Result<()> = loop {
@@ -319,34 +341,38 @@ impl TxnSystem {
             // A session that changes another table does not wait for this one. What an error stops
             // is tried again and again, and its log may be long: it is read once.
             if loser.changed.is_none() {
-                loser.changed = self.changed_by(&loser.log, &mut Vec::new()).ok();
+                loser.changed = self.changed_by(&loser.log, go_on).ok();
             }
             if let Some(changed) = &loser.changed {
                 self.losers.know(txn, changed.clone());
             }
-            let Err(unfinished) = self.roll_back_loser(loser) else {
+            let Err(unfinished) = self.roll_back_loser(loser, go_on) else {
                 self.losers.ended(txn);
                 ended += 1;
                 continue;
             };
             let Unfinished { mut loser, error, has_changed } = *unfinished;
+            let given_up = is_given_up(&error);
             if blocks(&error) {
                 self.locks.give_up_locks(&loser.owner, Some(for_waiters(&error)));
             } else if has_changed || loser.left != Left::All && before == Left::All {
                 // Not each time: a session that goes on to wait does so for its whole limit again.
                 self.locks.give_up_locks(&loser.owner, None);
             }
-            if first.is_none() && (any || !blocks(&error)) {
+            if given_up || first.is_none() && (any || !blocks(&error)) {
                 first = Some(error.clone());
             }
-            if loser.log.records() < records {
+            if loser.log.records() < records && !given_up {
                 // It has ended in some of these. This is read while no list is locked.
-                loser.changed = self.changed_by(&loser.log, &mut Vec::new()).ok();
+                loser.changed = self.changed_by(&loser.log, go_on).ok();
             }
             tried.push(txn);
             // Now: a session that changes its tables does not wait for the others.
             if self.losers.failed(loser, error) {
                 self.purger.background.wake();
+            }
+            if given_up {
+                break Ok(());
             }
         };
         first.map_or(taken.map(|()| ended), Err)
@@ -360,9 +386,11 @@ impl TxnSystem {
         self.losers.wait_for_hands(indexes, wait)
     }
 
-    /// Has threads in [`TxnSystem::wait_for_rollbacks`] ask their observers whether they give up.
+    /// Has threads that wait for rollbacks, or for the read of a log, ask their observers whether
+    /// they give up.
     pub fn wake_waits_for_rollbacks(&self) {
         self.losers.wake_waits();
+        self.prepared.wake_waits();
     }
 
     /// Hands a transaction whose rollback has failed with `error` over to the background. `xid`:

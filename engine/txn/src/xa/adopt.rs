@@ -11,7 +11,15 @@ use crate::savepoint::add_delta;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
 use crate::undo::{UndoLog, UndoRecord};
+use crate::wait::Wait;
 use crate::xa::prepared::PreparedTxn;
+
+/// Records that are read between two questions whether to go on.
+const LOOK_EVERY: u64 = 64;
+
+fn indexes_of(deltas: &[(IndexId, i64)]) -> Vec<IndexId> {
+    deltas.iter().map(|(index, _)| *index).collect()
+}
 
 impl TxnSystem {
     /// The prepared transactions that wait for a decision.
@@ -28,7 +36,10 @@ impl TxnSystem {
     /// its undo log, other than damage.
     pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
         let mut deltas = Vec::new();
-        let loser = self.prepared.adopt(xid, |loser| self.changed_by(&loser.log, &mut deltas))?;
+        let loser = self.prepared.adopt(xid, |loser| {
+            deltas = self.deltas_of(&loser.log, &|| Ok(()))?;
+            Ok(indexes_of(&deltas))
+        })?;
         self.metrics.adjust(Gauge::TrxActive, 1);
         let mut txn = Txn::adopted(local(Arc::clone(self)), loser.owner, loser.log, xid.to_vec());
         txn.deltas = deltas;
@@ -52,38 +63,55 @@ impl TxnSystem {
     }
 
     /// Whether a prepared transaction whose session has gone, adopted or not, has changed an entry
-    /// of one of `indexes`. Costs a read of the undo logs that were not read before.
+    /// of one of `indexes`. Costs a read of the undo logs that were not read before; another thread
+    /// that reads one is waited for.
     ///
     /// # Errors
-    /// Those of reading undo logs, other than damage.
-    pub fn prepared_has_changed(&self, indexes: &[IndexId]) -> Result<bool> {
-        self.prepared.has_changed(indexes, |loser| self.changed_by(&loser.log, &mut Vec::new()))
+    /// Those of reading undo logs, other than damage; those of [`Wait::at`].
+    pub fn prepared_has_changed(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<bool> {
+        self.prepared.has_changed(indexes, wait, |loser| self.changed_by(&loser.log, &|| self.check_session()))
     }
 
-    /// The indexes that the records of `log` are about. `deltas` gets by how much the number of
-    /// live entries of each has changed. Records on damaged pages are passed over.
-    pub(crate) fn changed_by(&self, log: &UndoLog, deltas: &mut Vec<(IndexId, i64)>) -> Result<Vec<IndexId>> {
-        self.any_record(log, |record| {
+    /// The indexes that the records of `log` are about. Records on damaged pages are passed over.
+    /// `go_on` is asked now and then.
+    pub(crate) fn changed_by(&self, log: &UndoLog, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<IndexId>> {
+        Ok(indexes_of(&self.deltas_of(log, go_on)?))
+    }
+
+    /// The indexes that the records of `log` are about, and by how much the number of live entries
+    /// of each has changed. See [`TxnSystem::changed_by`].
+    fn deltas_of(&self, log: &UndoLog, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<(IndexId, i64)>> {
+        let mut deltas = Vec::new();
+        self.any_record(log, go_on, |record| {
             let prior = record.prior.and_then(VersionHeader::decode);
             let was_live = prior.is_some_and(|(header, _)| !header.deleted);
-            add_delta(deltas, record.index, i64::from(!record.deletes) - i64::from(was_live));
+            add_delta(&mut deltas, record.index, i64::from(!record.deletes) - i64::from(was_live));
             false
         })?;
-        Ok(deltas.iter().map(|(index, _)| *index).collect())
+        Ok(deltas)
     }
 
     /// Whether one of the records of `log` is about an index that `is` wanted. Records on damaged
     /// pages are passed over.
     pub(crate) fn has_changed(&self, log: &UndoLog, mut is: impl FnMut(IndexId) -> bool) -> Result<bool> {
-        self.any_record(log, |record| is(record.index))
+        self.any_record(log, &|| self.check_session(), |record| is(record.index))
     }
 
     /// Whether one of the records of `log` is `wanted`. Records on damaged pages are passed over.
-    fn any_record(&self, log: &UndoLog, mut wanted: impl FnMut(&UndoRecord<'_>) -> bool) -> Result<bool> {
+    /// `go_on` is asked now and then.
+    fn any_record(
+        &self,
+        log: &UndoLog,
+        go_on: &dyn Fn() -> Result<()>,
+        mut wanted: impl FnMut(&UndoRecord<'_>) -> bool,
+    ) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Point);
         let mut bytes = Vec::new();
         for n in 0..log.records() {
             self.check_closed()?;
+            if n.is_multiple_of(LOOK_EVERY) {
+                go_on()?;
+            }
             match log.record(n, &self.undo, &acc, &mut bytes) {
                 Ok(_) if UndoRecord::decode(&bytes).is_some_and(|record| wanted(&record)) => return Ok(true),
                 Err(error) if !error.is_damage() => return Err(error),

@@ -7,7 +7,9 @@
 //! every change: it is read when a change of a definition asks about a transaction that waits, for
 //! the first time, and when one is adopted, since the adopter owns the log from then on. The log
 //! may be long, and each commit with an xid asks the list: so the list is free while a log is read,
-//! and the transaction can be adopted when that is done. An xid is in use as long as
+//! and the transaction can be adopted when that is done. A session that changes a definition and is
+//! killed reads no further, and waits no more for another one that does. An adoption is not given
+//! up so: a server has written down by then that the transaction ends. An xid is in use as long as
 //! the first page of the log carries it, and until an attempt to undo the changes has ended: from
 //! then on the transaction is a loser like others ([`crate::recovery::losers`]).
 //!
@@ -21,6 +23,7 @@ use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::{Error, IndexId, Result, TxnId};
 
 use crate::recovery::losers::Loser;
+use crate::wait::Wait;
 
 /// A transaction that was prepared and neither committed nor rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,20 +149,25 @@ impl PreparedTxns {
     }
 
     /// Whether one whose session has gone has changed one of `indexes`; `reads` returns which ones
-    /// one has changed that waits.
+    /// one has changed that waits. Another thread that reads is waited for.
     ///
     /// # Errors
-    /// Those of `reads`.
-    pub fn has_changed(&self, indexes: &[IndexId], reads: impl Fn(&Loser) -> Result<Vec<IndexId>>) -> Result<bool> {
+    /// Those of `reads` and of [`Wait::at`].
+    pub fn has_changed(
+        &self,
+        indexes: &[IndexId],
+        wait: &Wait<'_>,
+        reads: impl Fn(&Loser) -> Result<Vec<IndexId>>,
+    ) -> Result<bool> {
+        let is_unknown = |one: &Prepared| matches!(one, Prepared::Waiting(loser) if loser.changed.is_none());
+        let others_read = |list: &BTreeMap<Name, Prepared>| {
+            !list.values().any(is_unknown) && list.values().any(|one| matches!(one, Prepared::Read))
+        };
         let mut list = self.list.lock();
         loop {
-            let is_unknown = |one: &Prepared| matches!(one, Prepared::Waiting(loser) if loser.changed.is_none());
+            wait.at(&self.was_read, &mut list, others_read)?;
             let mut unknown = list.iter_mut().filter(|(_, one)| is_unknown(one));
             let Some((name, mut loser)) = unknown.find_map(|(name, one)| Some((name.clone(), one.take()?))) else {
-                if list.values().any(|one| matches!(one, Prepared::Read)) {
-                    self.was_read.wait(&mut list);
-                    continue;
-                }
                 let mut changed = list.values().filter_map(Prepared::changed).flatten();
                 return Ok(changed.any(|index| indexes.contains(index)));
             };
@@ -171,6 +179,13 @@ impl PreparedTxns {
             list.insert(name, Prepared::Waiting(loser));
             read?;
         }
+    }
+
+    /// Has threads in [`PreparedTxns::has_changed`] ask their observers whether they give up.
+    pub fn wake_waits(&self) {
+        // A thread that has asked already sleeps by the time that it releases the mutex.
+        drop(self.list.lock());
+        self.was_read.notify_all();
     }
 
     /// Whether there is one whose session has gone.
@@ -190,6 +205,7 @@ mod tests {
     use super::*;
     use crate::recovery::losers::Left;
     use crate::undo::UndoLog;
+    use crate::wait::tests::assert_ends;
 
     const CHANGED: [IndexId; 1] = [IndexId(5)];
 
@@ -199,6 +215,10 @@ mod tests {
         let loser = Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None };
         prepared.list(b"left".to_vec(), loser);
         prepared
+    }
+
+    fn at_once() -> Wait<'static> {
+        Wait::begins(Duration::ZERO)
     }
 
     /// Whether a transaction is prepared and committed by another thread.
@@ -228,11 +248,11 @@ mod tests {
             assert_eq!(prepared.waiting().len(), 1);
             Ok(CHANGED.to_vec())
         };
-        assert!(prepared.has_changed(&CHANGED, read).unwrap());
-        assert!(!prepared.has_changed(&[IndexId(6)], read).unwrap());
+        assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap());
+        assert!(!prepared.has_changed(&[IndexId(6)], &at_once(), read).unwrap());
         assert_eq!(reads.get(), 1);
         prepared.adopt(b"left", read).unwrap();
-        assert!(prepared.has_changed(&CHANGED, read).unwrap() && prepared.waiting().is_empty());
+        assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap() && prepared.waiting().is_empty());
         assert_eq!(reads.get(), 2);
     }
 
@@ -240,9 +260,21 @@ mod tests {
     fn one_whose_log_cannot_be_read_waits_as_before() {
         let prepared = one_waits();
         let fails = |_: &Loser| Err(Error::WouldBlock);
-        assert!(prepared.has_changed(&CHANGED, fails).is_err() && prepared.adopt(b"left", fails).is_err());
+        assert!(prepared.has_changed(&CHANGED, &at_once(), fails).is_err());
+        assert!(prepared.adopt(b"left", fails).is_err());
         assert_eq!(prepared.waiting().len(), 1);
-        assert!(prepared.has_changed(&CHANGED, |_| Ok(CHANGED.to_vec())).unwrap());
+        assert!(prepared.has_changed(&CHANGED, &at_once(), |_| Ok(CHANGED.to_vec())).unwrap());
+    }
+
+    /// It waited until the other one had read, which may take minutes.
+    #[test]
+    fn a_session_does_not_wait_longer_than_it_may_for_another_one_that_reads() {
+        let prepared = one_waits();
+        let read = |_: &Loser| {
+            assert_ends(|wait| prepared.has_changed(&CHANGED, wait, |_| Ok(Vec::new())));
+            Ok(CHANGED.to_vec())
+        };
+        assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap());
     }
 
     #[test]
@@ -254,7 +286,7 @@ mod tests {
                 adopted.set(Some(s.spawn(|| prepared.adopt(b"left", |_| Ok(CHANGED.to_vec())).is_ok())));
                 Ok(CHANGED.to_vec())
             };
-            assert!(prepared.has_changed(&CHANGED, read).unwrap());
+            assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap());
             assert!(adopted.take().unwrap().join().unwrap());
         });
         assert!(prepared.waiting().is_empty());
