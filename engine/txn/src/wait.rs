@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use holdfast_base::blocking::{Condvar, MutexGuard};
 use holdfast_base::time::Instant;
-use holdfast_base::{Error, Result};
+use holdfast_base::{Error, Result, latches};
 
 use holdfast_lock::WaitObserver;
 
@@ -50,6 +50,7 @@ impl<'a> Wait<'a> {
     /// [`Error::LockTimeout`] if it still holds at the end of the time, [`Error::Interrupted`] if
     /// the observer gives up; the error by which the waits were ended.
     pub fn at<T>(&self, condvar: &Condvar, guard: &mut MutexGuard<'_, T>, waits: impl Fn(&T) -> bool) -> Result<()> {
+        latches::none_while_waiting_for("a table, or a transaction without a session");
         if !waits(guard) {
             return Ok(());
         }
@@ -82,6 +83,18 @@ pub(crate) mod tests {
     use holdfast_lock::WaitInterest;
 
     use super::*;
+
+    #[cfg(all(debug_assertions, not(miri)))]
+    #[test]
+    fn a_wait_under_a_latch_is_told() {
+        latches::took();
+        let waited = std::panic::catch_unwind(|| {
+            let (mutex, condvar) = (holdfast_base::blocking::Mutex::new(()), Condvar::new());
+            Wait::begins(Duration::ZERO).at(&condvar, &mut mutex.lock(), |()| false)
+        });
+        latches::gave();
+        assert!(waited.is_err());
+    }
 
     /// The session of the calling thread has been killed.
     struct Killed;

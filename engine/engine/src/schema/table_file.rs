@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::limits::PAGE_SIZE_MAX;
-use holdfast_base::{PageId, PageNo, SpaceId, latches, page};
+use holdfast_base::{PageId, PageNo, SpaceId, page};
 use holdfast_io::{AlignedBuf, Disk, FileKind, OpenOptions};
 use holdfast_metrics::{Spread, thread_group};
 use holdfast_pool::AccessKind;
@@ -116,7 +116,6 @@ impl WriterGate {
     /// # Errors
     /// Those of [`Wait::at`].
     pub(crate) fn enter_waiting(&self, wait: &Wait<'_>) -> Result<Option<usize>> {
-        latches::none_while_waiting_for("the gate of a table");
         let group = thread_group();
         let wing = self.wings.of(group);
         let mut writers = wing.writers.lock();
@@ -153,7 +152,6 @@ impl WriterGate {
 
     /// Takes the gate and admits no further writer.
     fn shut(&self, wait: &Wait<'_>) -> Result<()> {
-        latches::none_while_waiting_for("the gate of a table");
         let mut held = self.held.lock();
         wait.at(&self.given_back, &mut held, |held| *held)?;
         *held = true;

@@ -1,7 +1,7 @@
 //! The purge of logs: by the background thread, and by committers that help. The protocol is in
 //! [`crate::purge`].
 
-use holdfast_base::{CommitNo, Error, Result, RollPtr, TxnId};
+use holdfast_base::{CommitNo, Error, Result, RollPtr, TxnId, latches};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::Action;
@@ -68,6 +68,7 @@ impl Purger {
     /// As [`crate::TxnSystem::purge`], as long as the next log is `wanted`.
     fn purge_wanted(&self, limit: usize, wanted: impl Fn(&CommittedLog) -> bool) -> Result<usize> {
         self.tidy_shelf();
+        latches::none_while_waiting_for("the purge mutex");
         let mut state = self.turn.lock();
         let done = self.purge_logs(limit, wanted)?;
         let more = self.keep_limit(&mut state, limit.saturating_mul(SWEPT_PER_RECORD))?;

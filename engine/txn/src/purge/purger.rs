@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::blocking::Mutex;
-use holdfast_base::{Result, TxnId};
+use holdfast_base::{Result, TxnId, latches};
 use holdfast_metrics::Metrics;
 use holdfast_tree::Store;
 
@@ -88,6 +88,7 @@ impl Purger {
     /// Those of reading the version tree.
     pub fn keeps_nothing(&self) -> Result<bool> {
         // A log in the hands of purge is in no list.
+        latches::none_while_waiting_for("the purge mutex");
         let _turn = self.turn.lock();
         let no_log = self.history.len() == 0 && self.shelf.is_empty() && !self.lost.has_set_aside();
         Ok(no_log && self.versions.is_empty()?)

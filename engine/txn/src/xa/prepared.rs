@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use holdfast_base::blocking::{Condvar, Mutex};
-use holdfast_base::{Error, IndexId, Result, TxnId};
+use holdfast_base::{Error, IndexId, Result, TxnId, latches};
 
 use crate::recovery::losers::Loser;
 use crate::wait::Wait;
@@ -98,6 +98,7 @@ impl PreparedTxns {
     /// # Errors
     /// [`Error::InvalidArgument`] if there is none; those of `changed`.
     pub fn adopt(&self, xid: &[u8], changed: impl FnOnce(&Loser) -> Result<Vec<IndexId>>) -> Result<Loser> {
+        latches::none_while_waiting_for("the log of a prepared transaction");
         let mut list = self.list.lock();
         let (name, loser) = loop {
             let waiting = list.range_mut(named(xid)).find_map(|(name, one)| Some((name.clone(), one.take()?)));
