@@ -302,8 +302,6 @@ static hf_code rename_with_references(const std::string &before, const std::stri
 int ha_holdfast::rename_table(const char *from, const char *to)
 {
   THD *thd= ha_thd();
-  // What these have changed stays under the name.
-  take_from_reset_sessions();
   std::string name_from= table_name(from), name_to= table_name(to);
   if (!is_in_passing(name_to) && !is_recovery(thd) && !references_to(name_to).empty())
   {
@@ -315,10 +313,16 @@ int ha_holdfast::rename_table(const char *from, const char *to)
   std::string before= name_for_others(name_from, name_to);
   if (!before.empty() && !keep_children(thd, before, MDL_SHARED_UPGRADABLE))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
-  hf_code code= rename_with_references(before, name_from, name_to, version_under(thd, name_to, to));
+  // What a prepared transaction without a session has changed stays under the name. This waits for others that read
+  // that, before anything is locked for which others wait.
+  hf_code code= check_unprepared(name_from);
+  if (code == HF_OK)
+    code= rename_with_references(before, name_from, name_to, version_under(thd, name_to, to));
   // Of errors that it does not expect here, the server says no more than their numbers.
   if (code == HF_LOCK_TIMEOUT)
     my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+  if (code == HF_INTERRUPTED)
+    thd->send_kill_message();
   if (code == HF_TABLE_EXISTS)
     my_error(ER_TABLE_EXISTS_ERROR, MYF(0), to);
   return fail(code, HA_ERR_NO_SUCH_TABLE);

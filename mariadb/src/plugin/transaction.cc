@@ -104,7 +104,8 @@ template <typename Is_taken> static void take_if(Is_taken is_taken)
   }
 }
 
-void take_from_reset_sessions()
+/* Gives up transactions that sessions had prepared before they were reset: a change of a definition has to know that they have no session. */
+static void take_from_reset_sessions()
 {
   take_if([](const auto &holder) { return has_left_xa(holder.first, holder.second.element); });
 }

@@ -149,10 +149,6 @@ void tell_server_of_prepared();
 /* The plugin goes, and the server stays: warns of what is prepared. */
 void say_what_stays_prepared();
 
-/* Gives up the transactions that sessions had prepared before they were reset: a change of a definition has
-   to know that they have no session. */
-void take_from_reset_sessions();
-
 /* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. */
 hf_code check_unprepared(const std::string &table);
 

@@ -563,6 +563,9 @@ pub(crate) fn set_options(instance: &Instance, options: &OptionsOf<'_>) -> Resul
 pub(crate) fn rename_table(instance: &Instance, from: &str, to: &str, options: &OptionsOf<'_>) -> Result<()> {
     instance.check_writable()?;
     check_table_name(to)?;
+    // Before the lock of the catalog: to read what a prepared transaction has changed may take
+    // minutes.
+    check_unprepared(instance, from, instance.settings.lock_wait_timeout)?;
     let _ddl = instance.ddl.lock();
     let schema = instance.schema();
     let table = schema.get(from).ok_or_else(|| Error::TableNotFound(from.into()))?;
@@ -570,8 +573,8 @@ pub(crate) fn rename_table(instance: &Instance, from: &str, to: &str, options: &
         return Err(Error::TableExists(to.into()));
     }
     table.check_record()?;
-    // Another table may be about to take its place.
-    keep_for_prepared(instance, table, &instance.wait(instance.settings.lock_wait_timeout))?;
+    // Another table may be about to take its place. A session may have left a transaction since.
+    keep_for_prepared(instance, table, &instance.wait(Duration::ZERO))?;
     let (own, others): (Vec<_>, Vec<_>) = options.iter().copied().partition(|(name, _)| *name == to);
     // There is no table of that name any more, and the definitions must not say so.
     if others.iter().any(|(name, _)| *name == from) {
