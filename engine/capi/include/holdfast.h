@@ -327,7 +327,8 @@ hf_code hf_table_truncate(const hf_database *database, hf_slice name,
 
 /* HF_LOCK_TIMEOUT if a prepared transaction that no session holds has changed the table: a copy
    that replaces the table would lose its changes. What such transactions have changed is read
-   once; it waits for another session that reads it for so many milliseconds. */
+   once. It waits for so many milliseconds for another session that reads it, or that has adopted
+   one. */
 hf_code hf_table_check_unprepared(const hf_database *database, hf_slice name,
                                   uint64_t lock_wait_timeout_ms);
 

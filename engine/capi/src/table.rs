@@ -121,7 +121,8 @@ entry_points! {
 
     /// [`Code::LockTimeout`] if a prepared transaction that no session holds has changed the table:
     /// a copy that replaces the table would lose its changes. What such transactions have changed
-    /// is read once; it waits for another session that reads it for so many milliseconds.
+    /// is read once. It waits for so many milliseconds for another session that reads it, or that
+    /// has adopted one.
     fn hf_table_check_unprepared(database: *const Database, name: Slice, lock_wait_timeout_ms: u64) {
         let wait = Duration::from_millis(lock_wait_timeout_ms);
         take!(shared(database))?.0.check_unprepared(take!(name.text())?, wait)?;

@@ -11,10 +11,13 @@ use holdfast::io::MemoryDisk;
 use holdfast::raw::{IndexSource, Lifetime, RawDatabase};
 use holdfast::{Error, FlushAtCommit};
 
+/// For how long a change waits that is to be refused.
+const SHORT: Duration = Duration::from_millis(50);
+
 /// A database with the tables `t`, changed by the prepared transaction `x` whose session has gone,
 /// and `other`.
 fn with_prepared() -> RawDatabase {
-    let settings = common::small().lock_wait_timeout(Duration::from_millis(50));
+    let settings = common::small().lock_wait_timeout(SHORT);
     let db = RawDatabase::new(settings.disk(Arc::new(MemoryDisk::new())).create("test").unwrap());
     for name in ["t", "other"] {
         db.create_table(name, &[], b"", Lifetime::Lasting).unwrap();
@@ -31,16 +34,16 @@ fn with_prepared() -> RawDatabase {
 /// Every change of a definition, tried on `table`.
 fn changes(db: &RawDatabase, table: &str) -> Vec<Result<(), Error>> {
     let add_index = || {
-        let mut alter = db.begin_alter(table, &[("second", false)], false, common::WAIT)?;
+        let mut alter = db.begin_alter(table, &[("second", false)], false, SHORT)?;
         alter.finish()?;
         alter.become_table(&[IndexSource::Added(0)], b"new")?;
-        db.commit_alters(&mut [&mut alter], &[], common::WAIT)
+        db.commit_alters(&mut [&mut alter], &[], SHORT)
     };
     vec![
         add_index(),
-        db.truncate_table(table, common::WAIT),
+        db.truncate_table(table, SHORT),
         db.rename_table(table, "renamed", &[]),
-        db.check_unprepared(table, common::WAIT),
+        db.check_unprepared(table, SHORT),
         db.database().drop_table(table),
     ]
 }

@@ -19,7 +19,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <shared_mutex>
 
 /* Of the server; no header declares it. True once it has loaded its plugins and is about to ask them
    what is prepared, or has done so. */
@@ -530,13 +529,9 @@ void say_what_stays_prepared()
 /* Of the X/Open specification. */
 static const int XA_OK= 0, XAER_RMERR= -3, XAER_NOTA= -4;
 
-/* Held by sessions that end a prepared transaction, from taking it over to its end. */
-static std::shared_mutex adopting;
-
 hf_code check_unprepared(const std::string &table)
 {
   take_from_reset_sessions();
-  std::lock_guard<std::shared_mutex> no_adopter(adopting);
   return hf_table_check_unprepared(database, slice(table), definition_wait_limit_ms(current_thd));
 }
 
@@ -545,7 +540,6 @@ static int end_by_xid(XID *xid, bool commits)
 {
   std::string bytes= xid_bytes(xid);
   take_if([&](const auto &holder) { return holder.second.xid == bytes; });
-  std::shared_lock<std::shared_mutex> guard(adopting);
   hf_transaction *transaction= nullptr;
   hf_code code= hf_adopt(database, slice(bytes), &transaction);
   if (code == HF_INVALID) // There is none of that xid.

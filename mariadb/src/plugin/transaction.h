@@ -149,7 +149,7 @@ void tell_server_of_prepared();
 /* The plugin goes, and the server stays: warns of what is prepared. */
 void say_what_stays_prepared();
 
-/* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. */
+/* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. Waits for a session that ends one. */
 hf_code check_unprepared(const std::string &table);
 
 } // namespace holdfast

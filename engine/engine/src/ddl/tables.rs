@@ -415,7 +415,7 @@ fn index_ids(table: &TableHandle) -> Vec<IndexId> {
 
 /// Fails if a prepared transaction without a session has changed the table: its end expects its
 /// rows there. When that will be is not known, so there is no waiting for it; `wait` is for another
-/// session that reads what one has changed.
+/// session that reads what one has changed, or that has adopted one to end it.
 fn keep_for_prepared(instance: &Instance, table: &TableHandle, wait: &Wait<'_>) -> Result<()> {
     let has_changed = instance.txns.prepared_has_changed(&index_ids(table), wait)?;
     if has_changed && !holdfast_base::planted!("prepared-keeps-no-table") { Err(Error::LockTimeout) } else { Ok(()) }

@@ -133,8 +133,8 @@ impl RawDatabase {
     }
 
     /// True if no prepared transaction without a session has changed a table: a copy that replaces
-    /// the table would lose its changes. What such transactions have changed is read once; for
-    /// another thread that reads it this waits as long as `wait`.
+    /// the table would lose its changes. What such transactions have changed is read once. This
+    /// waits, as long as `wait`, for another thread that reads it or that has adopted one.
     ///
     /// # Errors
     /// [`Error::LockTimeout`] if one has; [`Error::Interrupted`]; [`Error::TableNotFound`]; those

@@ -62,9 +62,9 @@ impl TxnSystem {
         self.prepared.any_left() || self.losers.len() > 0
     }
 
-    /// Whether a prepared transaction whose session has gone, adopted or not, has changed an entry
-    /// of one of `indexes`. Costs a read of the undo logs that were not read before; another thread
-    /// that reads one is waited for.
+    /// Whether a prepared transaction whose session has gone has changed an entry of one of
+    /// `indexes`. Costs a read of the undo logs that were not read before. Another thread that
+    /// reads one, or has adopted one that has changed such an entry, is waited for.
     ///
     /// # Errors
     /// Those of reading undo logs, other than damage; those of [`Wait::at`].

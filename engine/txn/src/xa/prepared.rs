@@ -7,11 +7,16 @@
 //! every change: it is read when a change of a definition asks about a transaction that waits, for
 //! the first time, and when one is adopted, since the adopter owns the log from then on. The log
 //! may be long, and each commit with an xid asks the list: so the list is free while a log is read,
-//! and the transaction can be adopted when that is done. A session that changes a definition and is
-//! killed reads no further, and waits no more for another one that does. An adoption is not given
-//! up so: a server has written down by then that the transaction ends. An xid is in use as long as
-//! the first page of the log carries it, and until an attempt to undo the changes has ended: from
-//! then on the transaction is a loser like others ([`crate::recovery::losers`]).
+//! and the transaction can be adopted when that is done.
+//!
+//! A change of a definition waits for the end of one that is adopted, which is under way; when a
+//! session will adopt one, nothing says. A session that changes a definition and is killed reads no
+//! further, and waits no more for another one that does, or that has adopted one. An adoption is
+//! not given up so: a server has written down by then that the transaction ends.
+//!
+//! An xid is in use as long as the first page of the log carries it, and until an attempt to undo
+//! the changes has ended: from then on the transaction is a loser like others
+//! ([`crate::recovery::losers`]).
 //!
 //! No two prepared transactions get the same xid. If an open finds two all the same, both are
 //! listed, and each has to be ended.
@@ -57,6 +62,15 @@ impl Prepared {
         }
     }
 
+    /// Whether another thread has it, and what it says about `indexes` is going to change.
+    fn is_in_hand(&self, indexes: &[IndexId]) -> bool {
+        match self {
+            Prepared::Held | Prepared::Waiting(_) => false,
+            Prepared::Read => true,
+            Prepared::Adopted(changed) => changed.iter().any(|index| indexes.contains(index)),
+        }
+    }
+
     /// The indexes that it has changed, if that is known.
     fn changed(&self) -> Option<&[IndexId]> {
         match self {
@@ -71,8 +85,8 @@ impl Prepared {
 #[derive(Debug, Default)]
 pub(crate) struct PreparedTxns {
     list: Mutex<BTreeMap<Name, Prepared>>,
-    /// A log was read.
-    was_read: Condvar,
+    /// A log was read, or one that was adopted has ended.
+    settled: Condvar,
 }
 
 /// The xid, and the transaction that has it.
@@ -105,7 +119,7 @@ impl PreparedTxns {
             match waiting {
                 Some(found) => break found,
                 None if list.range(named(xid)).any(|(_, one)| matches!(one, Prepared::Read)) => {
-                    self.was_read.wait(&mut list);
+                    self.settled.wait(&mut list);
                 }
                 None => return Err(Error::invalid("there is no prepared transaction with this xid")),
             }
@@ -113,7 +127,7 @@ impl PreparedTxns {
         drop(list);
         let changed = changed(&loser);
         let mut list = self.list.lock();
-        self.was_read.notify_all();
+        self.settled.notify_all();
         match changed {
             Ok(changed) => {
                 list.insert(name, Prepared::Adopted(changed));
@@ -142,15 +156,18 @@ impl PreparedTxns {
     /// Transaction `txn` is not prepared any more under `xid`, or was not after all.
     pub fn release(&self, xid: Vec<u8>, txn: TxnId) {
         self.list.lock().remove(&(xid, txn));
+        self.settled.notify_all();
     }
 
     /// Lists a prepared transaction that no session holds (any more).
     pub fn list(&self, xid: Vec<u8>, loser: Loser) {
         self.list.lock().insert((xid, loser.log.txn()), Prepared::Waiting(loser));
+        self.settled.notify_all();
     }
 
     /// Whether one whose session has gone has changed one of `indexes`; `reads` returns which ones
-    /// one has changed that waits. Another thread that reads is waited for.
+    /// one has changed that waits. Another thread that reads, or has adopted one that has, is
+    /// waited for.
     ///
     /// # Errors
     /// Those of `reads` and of [`Wait::at`].
@@ -161,12 +178,12 @@ impl PreparedTxns {
         reads: impl Fn(&Loser) -> Result<Vec<IndexId>>,
     ) -> Result<bool> {
         let is_unknown = |one: &Prepared| matches!(one, Prepared::Waiting(loser) if loser.changed.is_none());
-        let others_read = |list: &BTreeMap<Name, Prepared>| {
-            !list.values().any(is_unknown) && list.values().any(|one| matches!(one, Prepared::Read))
+        let waits = |list: &BTreeMap<Name, Prepared>| {
+            !list.values().any(is_unknown) && list.values().any(|one| one.is_in_hand(indexes))
         };
         let mut list = self.list.lock();
         loop {
-            wait.at(&self.was_read, &mut list, others_read)?;
+            wait.at(&self.settled, &mut list, waits)?;
             let mut unknown = list.iter_mut().filter(|(_, one)| is_unknown(one));
             let Some((name, mut loser)) = unknown.find_map(|(name, one)| Some((name.clone(), one.take()?))) else {
                 let mut changed = list.values().filter_map(Prepared::changed).flatten();
@@ -175,7 +192,7 @@ impl PreparedTxns {
             drop(list);
             let changed = reads(&loser);
             list = self.list.lock();
-            self.was_read.notify_all();
+            self.settled.notify_all();
             let read = changed.map(|changed| loser.changed = Some(changed));
             list.insert(name, Prepared::Waiting(loser));
             read?;
@@ -186,7 +203,7 @@ impl PreparedTxns {
     pub fn wake_waits(&self) {
         // A thread that has asked already sleeps by the time that it releases the mutex.
         drop(self.list.lock());
-        self.was_read.notify_all();
+        self.settled.notify_all();
     }
 
     /// Whether there is one whose session has gone.
@@ -253,7 +270,8 @@ mod tests {
         assert!(!prepared.has_changed(&[IndexId(6)], &at_once(), read).unwrap());
         assert_eq!(reads.get(), 1);
         prepared.adopt(b"left", read).unwrap();
-        assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap() && prepared.waiting().is_empty());
+        assert!(matches!(prepared.has_changed(&CHANGED, &at_once(), read), Err(Error::LockTimeout)));
+        assert!(prepared.waiting().is_empty());
         assert_eq!(reads.get(), 2);
     }
 
@@ -276,6 +294,21 @@ mod tests {
             Ok(CHANGED.to_vec())
         };
         assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap());
+    }
+
+    /// A change failed at once, or the layer above waited for all that were adopted, deaf to KILL.
+    #[test]
+    fn the_end_of_one_that_is_adopted_is_waited_for() {
+        let prepared = one_waits();
+        let loser = prepared.adopt(b"left", |_| Ok(CHANGED.to_vec())).unwrap();
+        let has_changed = |index, wait: &Wait<'_>| prepared.has_changed(&[index], wait, |_| Ok(Vec::new()));
+        assert_ends(|wait| has_changed(CHANGED[0], wait));
+        assert!(!has_changed(IndexId(6), &at_once()).unwrap());
+        std::thread::scope(|s| {
+            let change = s.spawn(|| has_changed(CHANGED[0], &Wait::begins(Duration::from_secs(20))));
+            prepared.release(b"left".to_vec(), loser.log.txn());
+            assert!(!change.join().unwrap().unwrap());
+        });
     }
 
     #[test]
