@@ -40,7 +40,7 @@ static bool failed(uint number, const std::string &doing, const std::error_code 
 static bool copy_failed(hf_code code)
 {
   if (code == HF_INTERRUPTED)
-    my_error(ER_QUERY_INTERRUPTED, MYF(0));
+    current_thd->send_kill_message();
   else if (code != HF_OK)
     my_printf_error(code == HF_DISK_FULL ? ER_DISK_FULL : ER_UNKNOWN_ERROR, "Holdfast: backup: %s", MYF(0), hf_error_message());
   return code != HF_OK;

@@ -119,7 +119,7 @@ fn back_up(server: &Server<'_>, copy: &Path) -> anyhow::Result<(u64, String)> {
     Ok((before, still))
 }
 
-/// A backup that would take hours ends when it is killed.
+/// A backup that would take hours ends when it is killed, and at the end of its time.
 fn killed(server: &Server<'_>, dir: &Path) -> anyhow::Result<()> {
     const FIND: &str =
         "SELECT ID FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SET GLOBAL holdfast_backup_dir%'";
@@ -138,6 +138,11 @@ fn killed(server: &Server<'_>, dir: &Path) -> anyhow::Result<()> {
     server.query(&format!("KILL QUERY {session}"))?;
     let error = String::from_utf8_lossy(&client.wait_with_output()?.stderr).into_owned();
     ensure!(error.contains("interrupted"), "a backup was killed, and said `{error}`");
+    fs::remove_dir_all(dir)?;
+    let timed_out =
+        server.query(&format!("SET max_statement_time = 1; SET GLOBAL holdfast_backup_dir = '{}'", dir.display()));
+    let error = timed_out.err().map(|e| e.to_string()).unwrap_or_default();
+    ensure!(error.contains("max_statement_time exceeded"), "a backup whose time was over said `{error}`");
     server.query("SET GLOBAL holdfast_backup_rate_limit = DEFAULT").map(drop)
 }
 
