@@ -36,6 +36,12 @@ int ha_holdfast::extra(enum ha_extra_function what)
   case HA_EXTRA_WRITE_CANNOT_REPLACE:
     writing.duplicate_lock= HF_LOCK_SHARED;
     return 0;
+  case HA_EXTRA_KEYREAD:
+    reading.keys_only= true;
+    return 0;
+  case HA_EXTRA_NO_KEYREAD:
+    reading.keys_only= false;
+    return 0;
   default:
     return 0;
   }

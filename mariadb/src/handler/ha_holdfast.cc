@@ -187,7 +187,7 @@ int ha_holdfast::reset()
   }
   Connection::table_reset(ha_thd());
   place.is_at_entry= writing.has_changed= false;
-  place.is_at_row= copying.is_loading= reading.heads_refused= reading.is_semi_consistent= place.given_unlocked= linking.is_known= false;
+  place.is_at_row= copying.is_loading= reading.heads_refused= reading.keys_only= reading.is_semi_consistent= place.given_unlocked= linking.is_known= false;
   // They keep the files of other tables.
   linking.links.reset();
   if (writing.rows_moved)
@@ -267,7 +267,7 @@ int ha_holdfast::seek_from_here(bool backward)
    partitioned table that merges its partitions compares all columns of the key, also those of which entries have only the beginning. */
 bool ha_holdfast::is_covered()
 {
-  return scan.index != 0 && reading.lock != HF_LOCK_EXCLUSIVE && keyread_enabled() && active_index != MAX_KEY &&
+  return scan.index != 0 && reading.lock != HF_LOCK_EXCLUSIVE && wants_keys() && active_index != MAX_KEY &&
     share->keys[active_index].has_place() && !sought.is_loose && !range_read.is_end_loose &&
     !share->keys[active_index].has_only_beginning(table->read_set);
 }

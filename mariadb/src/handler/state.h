@@ -34,6 +34,10 @@ struct Reading
   bool is_scan= false;
   /* The head of a row did not do: whole rows are read until the statement ends. */
   bool heads_refused= false;
+  /* The server wants the columns of the index and of the primary key only. `extra` sets and clears
+     it, the end of the statement clears it. The second handler of a multi-range read, which finds
+     the rows that the first one reads, is told so by nothing else. */
+  bool keys_only= false;
 };
 
 /* The cursor and what it was told. `open_cursor` opens it, or keeps it if it is on the same index
