@@ -246,12 +246,18 @@ static References with_new_name(References references, const std::string &from, 
   return references;
 }
 
+/* Whether the server has a file with the definition of a table. */
+static bool has_definition(const char *path)
+{
+  return !access((std::string(path) + reg_ext).c_str(), F_OK);
+}
+
 /* The version of the definition whose file is there already, under the new name of a table: the table
    takes the place of another one, or is a partition that becomes a table. Empty if there is none. */
 static std::string version_under(THD *thd, const std::string &to, const char *path)
 {
   bool is_partition= to.find("#P#") != std::string::npos;
-  if (is_partition || is_in_passing(to) || access((std::string(path) + reg_ext).c_str(), F_OK))
+  if (is_partition || is_in_passing(to) || !has_definition(path))
     return "";
   Read_definition there(thd, to);
   return there.table() ? Definition(there.table()->s, false).version : "";
@@ -305,7 +311,8 @@ int ha_holdfast::rename_table(const char *from, const char *to)
   std::string name_from= table_name(from), name_to= table_name(to);
   if (!is_in_passing(name_to) && !is_recovery(thd) && !references_to(name_to).empty())
   {
-    Read_definition definition(thd, name_to, from);
+    // A partition that becomes a table has no file of its own, but the table has one already.
+    Read_definition definition(thd, name_to, has_definition(from) ? from : to);
     int error= definition.table() ? check_referring(thd, name_to, definition.table()) : HA_ERR_CANNOT_ADD_FOREIGN;
     if (error)
       return error;
