@@ -8,6 +8,7 @@
    indexes that come and go, and tables that are made anew as they are. The new version of the definition is kept in the engine's catalog, so that after a crash the server knows which of two it has. */
 
 #include "alter.h"
+#include "defaults.h"
 #include "definition.h"
 #include "plugin/errors.h"
 #include "references/foreign_keys.h"
@@ -107,35 +108,6 @@ bool has_one_default(const Field *field)
     field->unireg_check != Field::NEXT_NUMBER && !field->compression_method();
 }
 
-/* Gives a new column its default. False if that is no value of the column: a copy judges it by the
-   session's modes. As with InnoDB, a DATE or a TIME takes its part of a default that has both. */
-bool put_default(Field *field)
-{
-  static const int WHOLE= 0, CUT_TO_DATE_OR_TIME= 3;
-  int result= field->set_default();
-  return result == WHOLE || result == CUT_TO_DATE_OR_TIME;
-}
-
-/* Puts the defaults of the new columns into record[0]. True if that cannot be done. */
-bool fill_defaults(TABLE *altered, const Sources &sources)
-{
-  MY_BITMAP *columns= dbug_tmp_use_all_columns(altered, &altered->write_set);
-  memcpy(altered->record[0], altered->s->default_values, altered->s->reclength);
-  bool failed= false;
-  for (uint i= 0; i < altered->s->fields && !failed; i++)
-  {
-    Field *field= altered->field[i];
-    if (sources[i] != NEW_COLUMN)
-      continue;
-    if (field->default_value && field->stored_in_db())
-      failed= !put_default(field);
-    else if (field->has_default_now_unireg_check())
-      failed= field->set_time();
-  }
-  dbug_tmp_restore_column_map(&altered->write_set, columns);
-  return failed;
-}
-
 /* Where the altered table's columns come from. A column that has the name of one that goes is a new one. */
 Sources sources_of(const Alter_inplace_info *info)
 {
@@ -158,20 +130,6 @@ bool can_have(const TABLE *table, const TABLE *altered, uint i, uint source)
   return was->real_maybe_null() == now->real_maybe_null() || !(was->flags & MATTERS);
 }
 
-/* While it lives, warnings and notes are no news: they were given when the same was done before. */
-class Said_before : public Internal_error_handler
-{
-  THD *const thd;
-public:
-  explicit Said_before(THD *thd) : thd(thd) { thd->push_internal_handler(this); }
-  ~Said_before() override { thd->pop_internal_handler(); }
-
-  bool handle_condition(THD *, uint, const char *, Sql_condition::enum_warning_level *level, const char *, Sql_condition **) override
-  {
-    return *level != Sql_condition::WARN_LEVEL_ERROR;
-  }
-};
-
 /* Whether rows that stay as they are can be those of the altered table. */
 bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_info *info, const Row_layout &layout)
 {
@@ -187,7 +145,7 @@ bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_
     if (!can_have(table, altered, i, sources[i]))
       return false;
   }
-  return layout.can_become(Row_layout(altered), sources) && !fill_defaults(altered, sources);
+  return layout.can_become(Row_layout(altered), sources) && try_defaults(altered, sources);
 }
 
 /* Whether the indexes of the statement can come and go by themselves. */
@@ -441,8 +399,7 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
   if (info->handler_flags & CHANGED_COLUMNS)
   {
     Sources sources= sources_of(info);
-    Said_before silent(ha_thd());
-    if (fill_defaults(altered, sources))
+    if (!repeat_defaults(altered, sources))
       return alter_failed(HA_ERR_GENERIC);
     Row_layout layout(altered);
     ctx->history= share->layout.history_for(layout, sources);
