@@ -179,6 +179,26 @@ fn only_what_is_there_twice_in_the_end_is_refused() {
     assert_sound(&db);
 }
 
+/// The first round that puts notes into the index meets it.
+#[test]
+fn an_entry_may_be_there_twice_when_the_index_is_filled() {
+    let (db, mut rows) = filled();
+    let mut alter = db.begin_alter("t", &[("second", true)], true, common::WAIT).unwrap();
+    let filled_from = rows.clone();
+    put_all(&db, &mut rows, &[(3, Some(6)), (9, None), (12, Some(1_000))]);
+    for (&id, &a) in &filled_from {
+        alter.push(0, &entry(a, id), 4, &covered(id, a)).unwrap();
+    }
+    alter.finish().unwrap();
+    put_all(&db, &mut rows, &[(6, Some(3)), (12, Some(9))]);
+    commit(&db, &mut alter).unwrap();
+    drop(alter);
+    let mut wanted: Vec<_> = rows.iter().map(|(&id, &a)| (entry(a, id), covered(id, a))).collect();
+    wanted.sort();
+    assert_eq!(read(&db, 1), wanted);
+    assert_sound(&db);
+}
+
 /// It is not known what it will be.
 #[test]
 fn a_prepared_transaction_is_in_the_way() {

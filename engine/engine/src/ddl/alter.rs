@@ -8,10 +8,14 @@
 //! the table is not dropped, and until the change is made or given up a compaction takes no page
 //! for lost.
 //!
-//! **Commit.** Writers are kept out, and what the deltas say is put into the new indexes. One
-//! transaction, for all tables that change together, replaces their records, removes the notes of
-//! the new indexes and adds notes of the dropped ones: from its commit on the tables are the new
-//! ones. Then another [`TableStore`] over the same file takes the place of the old one. When the
+//! **Catching up.** When the indexes are filled, what the deltas say is put into them in rounds,
+//! while rows go on changing: each round follows what one view sees of the deltas and the view of
+//! the round before did not see.
+//!
+//! **Commit.** Writers are kept out, and the rest of what the deltas say is put in. One transaction,
+//! for all tables that change together, replaces their records, removes the notes of the new
+//! indexes and adds notes of the dropped ones: from its commit on the tables are the new ones. Then
+//! another [`TableStore`] over the same file takes the place of the old one. When the
 //! alteration ends, purge and rollback release what was dropped, and its pages are freed; after
 //! that the note is removed, too. New indexes have no old versions: to views of before they do not
 //! exist ([`TableIndex::set_since`]).
@@ -27,7 +31,7 @@ use holdfast_base::{IndexId, PageId, PageNo, SpaceId, page};
 use holdfast_io::AlignedBuf;
 use holdfast_pool::AccessKind;
 use holdfast_tree::{SpaceFile, Tree};
-use holdfast_txn::{IndexKind, TableIndex};
+use holdfast_txn::{IndexKind, TableIndex, Txn, TxnOptions};
 use holdfast_wal::SpaceClass;
 
 use crate::ddl::delta::{self, Refused};
@@ -53,6 +57,8 @@ pub(crate) struct Alteration {
     pub added: Vec<NewIndex>,
     /// One for each added index, if rows change meanwhile.
     deltas: Vec<Arc<TableIndex>>,
+    /// What this one sees of the deltas is in the added indexes.
+    pub caught_up: Option<Txn>,
     /// The entry that was there twice when deltas were merged, and the number of its index.
     pub refused: Option<(u32, Refused)>,
     /// What the table has not any more, once the change is made.
@@ -130,7 +136,8 @@ pub(crate) fn begin(
         NewIndex { record, index }
     };
     let added = add.iter().zip(made).map(|(add, index)| record(add, index)).collect();
-    Ok(Alteration { table, added, deltas, refused: None, gone: Vec::new(), entered, _building: building })
+    let (caught_up, refused, gone) = (None, None, Vec::new());
+    Ok(Alteration { table, added, deltas, caught_up, refused, gone, entered, _building: building })
 }
 
 /// Refuses a table whose indexes are being changed.
@@ -142,16 +149,51 @@ fn check_unaltered(table: &TableHandle) -> Result<()> {
 }
 
 impl Alteration {
-    /// Puts what the deltas say into the new indexes.
-    fn merge(&mut self, instance: &Instance) -> Result<()> {
+    /// Puts what the deltas say into the filled indexes, while transactions go on to note things,
+    /// until little is left for [`commit`], or what is left does not become less.
+    pub(crate) fn catch_up(&mut self, instance: &Instance) -> Result<()> {
+        let mut last = usize::MAX;
+        while !self.deltas.is_empty() {
+            let followed = match self.merge(instance) {
+                // One of the two may go until the end.
+                Err(Error::DuplicateKey) => {
+                    self.refused = None;
+                    return Ok(());
+                }
+                followed => followed?,
+            };
+            if followed < delta::BATCH || followed > last / 2 {
+                break;
+            }
+            last = followed;
+        }
+        Ok(())
+    }
+
+    /// Puts what the deltas say by now into the new indexes, and returns how many notes that took.
+    fn merge(&mut self, instance: &Instance) -> Result<usize> {
+        let before = self.caught_up.take();
+        let is_first = before.is_none();
+        match self.merge_since(instance, before) {
+            // The versions that the earlier view needs are gone. Notes may be followed again.
+            Err(Error::SnapshotTooOld) if !is_first => self.merge_since(instance, None),
+            followed => followed,
+        }
+    }
+
+    /// As [`Alteration::merge`]: what `before` sees is in the indexes.
+    fn merge_since(&mut self, instance: &Instance, mut before: Option<Txn>) -> Result<usize> {
+        let mut now = instance.begin(TxnOptions::snapshot());
+        let mut followed = 0;
         for (no, (new, delta)) in self.added.iter().zip(&self.deltas).enumerate() {
             instance.txns.register(&new.index);
             let mut refused = None;
-            let merged = delta::merge(instance, &new.index, delta, &mut refused);
+            let merged = delta::merge(instance, &new.index, delta, before.as_mut(), &mut now, &mut refused);
             self.refused = refused.map(|refused| (no as u32, refused));
-            merged?;
+            followed += merged?;
         }
-        Ok(())
+        self.caught_up = Some(now);
+        Ok(followed)
     }
 }
 
@@ -229,6 +271,7 @@ fn prepare(instance: &Instance, alteration: &mut Alteration, wait: Duration) -> 
     alteration.entered = None;
     let closed = keep_writers_out(instance, &alteration.table, wait)?;
     alteration.merge(instance)?;
+    alteration.caught_up = None;
     // A view that sees this commit sees all rows of which the new indexes have entries, as they
     // are.
     let lifetime = alteration.table.store.file.lifetime;

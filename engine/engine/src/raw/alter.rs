@@ -125,12 +125,13 @@ impl RawAlter {
         self.watch(pushed)
     }
 
-    /// Sorts what is left into the new indexes.
+    /// Sorts what is left into the new indexes, and puts in what transactions have noted meanwhile:
+    /// little is left to [`RawDatabase::commit_alters`], which keeps writers out.
     ///
     /// # Errors
     /// As [`RawLoad::finish`].
     pub fn finish(&mut self) -> Result<()> {
-        let finished = self.load.finish();
+        let finished = self.load.finish().and_then(|()| self.alteration.catch_up(&self.instance));
         self.watch(finished)
     }
 
@@ -166,14 +167,24 @@ impl RawAlter {
     /// As to drop it, for a session that keeps others from the table: the pages of indexes that
     /// have gone are freed in the background. A close of the database waits for that.
     pub fn end_in_background(mut self) {
-        if !self.instance.leak_in_child() {
+        if !self.leak_in_child() {
             let leftover = self.leftover();
             self.instance.freeing.begin(leftover);
         }
     }
 
+    /// In a forked child, what belongs to its parent stays untouched.
+    fn leak_in_child(&mut self) -> bool {
+        let is_child = self.instance.leak_in_child();
+        if is_child && let Some(txn) = &mut self.alteration.caught_up {
+            txn.abandon();
+        }
+        is_child
+    }
+
     /// Gives the change up, unless it is made or given up already; what is to be freed.
     fn leftover(&mut self) -> Leftover {
+        self.alteration.caught_up = None;
         if std::mem::replace(&mut self.is_ended, true) {
             return Leftover { store: Arc::clone(&self.alteration.table.store), indexes: Vec::new(), is_whole: true };
         }
@@ -187,7 +198,7 @@ impl RawAlter {
 
 impl Drop for RawAlter {
     fn drop(&mut self) {
-        if !self.instance.leak_in_child() {
+        if !self.leak_in_child() {
             let leftover = self.leftover();
             // What cannot be freed now is freed by the next open.
             let _ = self.instance.freeing.free(&leftover);
@@ -206,10 +217,11 @@ mod tests {
     use holdfast_io::MemoryDisk;
     use holdfast_pool::AccessKind;
     use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
+    use holdfast_txn::{FlushAtCommit, TxnOptions};
 
     use super::*;
-    use crate::raw::Lifetime;
-    use crate::{Database, VerifyOptions};
+    use crate::raw::{Lifetime, RawOptions};
+    use crate::{Database, Isolation, VerifyOptions};
 
     #[test]
     fn a_change_that_cannot_begin_to_fill_its_index_leaves_no_trace() {
@@ -226,6 +238,37 @@ mod tests {
         db.begin_alter("t", &[("k", false)], true, Duration::ZERO).unwrap();
         let report = db.database().verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
         assert!(report.is_clean() && report.unreached_pages == 0, "{report:?}");
+    }
+
+    #[test]
+    fn what_is_noted_until_an_index_is_filled_is_in_it_before_writers_are_kept_out() {
+        let db = RawDatabase::new(Database::in_memory().unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        let mut alter = db.begin_alter("t", &[("k", false)], true, Duration::ZERO).unwrap();
+        let table = db.open_table("t").unwrap();
+        let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false };
+        // More than a round follows at a time, so that there is a second one.
+        let note = |keys: std::ops::Range<u32>, value: Option<&[u8]>| {
+            let mut txn = db.begin(&options).unwrap();
+            for key in keys {
+                txn.note_entry(&table, 0, &key.to_be_bytes(), value.map(|value| (4, value))).unwrap();
+            }
+            txn.commit(FlushAtCommit::Lazy).unwrap();
+        };
+        note(0..3_000, Some(&b"early"[..]));
+        alter.finish().unwrap();
+        let index = Arc::clone(&alter.alteration.added[0].index);
+        let has = |key: u32| {
+            let mut txn = db.instance().begin(TxnOptions::snapshot());
+            txn.contains(&index, &key.to_be_bytes()).unwrap()
+        };
+        assert!(has(0) && has(2_999));
+        note(2_999..3_001, None);
+        note(3_000..3_001, Some(&b"late"[..]));
+        assert!(has(2_999) && !has(3_000));
+        alter.become_table(&[IndexSource::Added(0)], b"").unwrap();
+        db.commit_alters(&mut [&mut alter], &[], Duration::ZERO).unwrap();
+        assert!(has(0) && !has(2_999) && has(3_000));
     }
 
     /// The pages of the index were in no tree then, and the catalog forgot it: they were never
