@@ -61,8 +61,8 @@ int ha_holdfast::open(const char *path, int, uint)
   }
   if (!share->has_all_indexes())
   {
-    my_printf_error(ER_UNKNOWN_ERROR, "Holdfast: table %s does not have the indexes of its definition", MYF(ME_ERROR_LOG),
-                    name.c_str());
+    my_printf_error(ER_TABLE_DEF_CHANGED, "Holdfast: table %s does not have the indexes of its definition: put the .frm file that belongs to "
+                    "it back in its place", MYF(ME_ERROR_LOG), name.c_str());
     return HA_ERR_INCOMPATIBLE_DEFINITION;
   }
   if (!row && (code= hf_buffer_new(&row)) != HF_OK)
