@@ -129,11 +129,23 @@ impl Geometry {
         }
     }
 
+    /// The sizes of a log whose segments hold `segment_data` bytes each, with this buffer.
+    pub fn of_segments(&self, segment_data: u64) -> Geometry {
+        let capacity = (segment_data + SEGMENT_HEADER) * SEGMENTS_MIN;
+        Geometry::of(capacity.max(limits::LOG_CAPACITY_MIN), self.ring_bytes, self.group_max)
+    }
+
+    /// The bytes behind the end of the log that are kept from users, for rollback, purge and the
+    /// checkpoint.
+    pub fn kept(&self) -> u64 {
+        self.hard_limit - self.user_limit
+    }
+
     /// The bytes that should be prepared beyond what tickets promise: the bytes that are kept from
     /// users, and one segment with a byte of the next. With these, users go on however full the
     /// disk is: when they have filled that segment, it can be recycled.
     pub fn ahead(&self) -> u64 {
-        self.hard_limit - self.user_limit + self.segment_data + 1
+        self.kept() + self.segment_data + 1
     }
 }
 

@@ -12,6 +12,10 @@
 //! 4. [`Recovery::finish`] begins a new epoch, durable in both checkpoint slots before anything is
 //!    appended.
 //!
+//! Capacity. What is kept for rollback and the checkpoint is measured in segments, and prepared. If
+//! the log lacks room of the segments of the capacity that is asked for, it has the sizes of its
+//! own segments until [`Recovery::finish`] has prepared larger ones. On a full disk it keeps them.
+//!
 //! Epochs. Behind the end of the log there may be a torn group of the previous life and, behind it,
 //! intact ones, each at its own LSN. A new, shorter group at the end could by chance end exactly
 //! where such a leftover begins, and a later recovery would read on into it. But the new group
@@ -31,7 +35,7 @@ use crate::checkpoint::{Checkpoint, CheckpointFile, of_another};
 use crate::config::{Geometry, Sizes};
 use crate::format::SEGMENT_HEADER;
 use crate::reader::{Group, Inventory, LogEnd, LogReader, Progress};
-use crate::segments::{SegmentSet, for_each_piece};
+use crate::segments::{Segment, SegmentSet, for_each_piece};
 use crate::{Wal, WalConfig};
 
 /// The bytes of one repeated write.
@@ -89,13 +93,25 @@ impl Wal {
         secure(&*disk, &reader, end.lsn.0)?;
         file.secure()?;
         let live = reader.chain().iter().map(|s| Arc::new(s.share())).collect();
-        let sizes = Arc::new(Sizes::new(geometry));
+        let sizes = Arc::new(Sizes::new(sizes_at_open(geometry, reader.chain(), end.lsn.0)));
         let segments = SegmentSet::new(disk, uuid, config.page_size, Arc::clone(&sizes), live, end.lsn.0);
         reader.rewind(end.lsn.0);
         metrics.set(Gauge::RecoveryProgress, reader.progress().total);
         let wal = Wal::assemble(sizes, config, file, segments, metrics);
         wal.ends_at(end.lsn.0);
         Ok((wal.clone(), Recovery { wal, reader, end, again: false }))
+    }
+}
+
+/// The sizes that a log has at first whose segments are `chain`, and which ends at `end`: those
+/// `asked` for, if what these keep behind the end is prepared. See *Capacity* in the module.
+fn sizes_at_open(asked: Geometry, chain: &[Segment], end: u64) -> Geometry {
+    let prepared = chain.last().map_or(end, |last| last.end);
+    // The last segments may be larger ones that a crash has left of a change of the capacity.
+    let smallest = chain.iter().filter(|s| s.end > end).map(|s| s.end - s.start).min();
+    match smallest {
+        Some(own) if own < asked.segment_data && end + asked.kept() > prepared => asked.of_segments(own),
+        _ => asked,
     }
 }
 
@@ -214,9 +230,7 @@ impl Recovery {
         // A file that cannot be removed does no harm, and is tried again with the next checkpoint.
         let _ = wal.segments().adopt(inventory.others);
         let _ = wal.segments().recycle_below(wal.checkpoint_lsn().0);
-        // A database on a full disk can be opened. The first statement that needs room gets the
-        // error.
-        let _ = wal.segments().prepare_to(end + wal.geometry().ahead());
+        wal.prepare_ahead(end);
         wal.start_appending(end);
         Ok(())
     }

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use common::*;
 use holdfast_base::Error;
 use holdfast_io::{Disk, MemoryDisk};
+use holdfast_metrics::Metrics;
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
-use holdfast_wal::SpaceClass;
+use holdfast_wal::{SpaceClass, Wal, WalConfig};
 
 fn full(disk: &FaultDisk) {
     for op in [FaultOp::SetLen, FaultOp::Write] {
@@ -105,6 +106,35 @@ fn a_larger_log_is_refused_before_it_takes_the_room_of_rollback() {
     }
     drop(wal);
     assert_eq!(recover(&disk).unwrap().1.len(), 301);
+}
+
+/// A larger capacity given at open was taken at once, too.
+#[test]
+fn an_open_with_a_larger_log_leaves_rollback_its_room() {
+    let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));
+    drop(create(&disk));
+    let open = || {
+        let config = WalConfig { capacity_bytes: 64 << 20, ..small() };
+        let (wal, mut recovery) = Wal::open(disk.clone(), UUID, config, Metrics::new()).unwrap();
+        assert!(recovery.next().unwrap().is_none());
+        recovery.finish().unwrap();
+        wal
+    };
+    // The second one leaves a segment of the new size, as a crash does; the third one finds it.
+    for prepared in [0, 1, 0] {
+        disk.schedule(Fault::nth(FaultOp::SetLen, 1 + prepared).kind(FaultKind::Enospc).sticky());
+        disk.schedule(Fault::nth(FaultOp::Remove, 1).sticky());
+        let wal = open();
+        assert_eq!(wal.capacity(), small().capacity_bytes);
+        drop(wal.reserve(4 * SEGMENT, SpaceClass::Rollback).unwrap());
+        drop(wal.reserve(5 * SEGMENT, SpaceClass::Checkpoint).unwrap());
+        disk.clear();
+    }
+    assert_eq!(open().capacity(), 64 << 20);
+    disk.schedule(Fault::nth(FaultOp::SetLen, 1).kind(FaultKind::Enospc).sticky());
+    let wal = open();
+    assert_eq!(wal.capacity(), 64 << 20, "the room is there");
+    drop(wal.reserve(3 * ((4 << 20) - 4096), SpaceClass::Rollback).unwrap());
 }
 
 #[test]

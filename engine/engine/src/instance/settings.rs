@@ -129,7 +129,8 @@ impl Builder {
     }
 
     /// Bytes of log kept between checkpoints: more of it means fewer page writes and a longer
-    /// recovery. Default 96 MiB, at least 4 MiB.
+    /// recovery. Default 96 MiB, at least 4 MiB. May be another one at each open; where the disk
+    /// has no room for what a larger log keeps for rollback, the log keeps its size.
     #[must_use]
     pub fn log_capacity_bytes(mut self, bytes: u64) -> Builder {
         self.log_capacity_bytes = bytes;

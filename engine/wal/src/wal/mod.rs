@@ -215,6 +215,22 @@ impl Wal {
         self.gate.grown_to(lsn);
     }
 
+    /// Called by recovery, which has ended the log at `end`: takes the capacity that was asked for,
+    /// if the disk has room for what a larger one keeps, and prepares the segments ahead. A
+    /// database on a full disk can be opened. The first statement that needs room gets the error.
+    pub(crate) fn prepare_ahead(&self, end: u64) {
+        let asked = self.config.capacity_bytes;
+        if self.capacity() != asked
+            && let Ok(geometry) = self.sizes.of_capacity(&self.config, asked)
+            && self.segments.resize(&geometry, || end + geometry.ahead()).is_ok()
+        {
+            self.metrics.set(Gauge::CheckpointMaxAge, geometry.user_limit);
+            // A file that stays is removed later.
+            let _ = self.segments.remove_unused();
+        }
+        let _ = self.segments.prepare_to(end + self.sizes.get().ahead());
+    }
+
     /// Ends recovery. The next group starts at `lsn`.
     pub(crate) fn start_appending(&self, lsn: u64) {
         *self.writer.lock() = Writer::at(lsn);
@@ -241,10 +257,6 @@ impl Wal {
     pub(crate) fn set_epoch(&self, epoch: u32) {
         self.epoch.store(u64::from(epoch), Ordering::Release);
         self.segments.set_epoch(epoch);
-    }
-
-    pub(crate) fn geometry(&self) -> Geometry {
-        self.sizes.get()
     }
 
     /// The longest payload of one group, in bytes.
