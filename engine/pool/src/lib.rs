@@ -46,6 +46,7 @@ pub use {
     read::request::{Access, AccessKind},
     resident::access::{OptPage, PageRead},
     resident::access_stats::AccessStats,
+    resident::frames::memory_with_swap_bytes,
     resident::guard::{ExclusiveGuard, OptimisticGuard, PageStamp, Restart, SharedGuard},
     resident::space::Space,
     supply::reserve::Reserved,

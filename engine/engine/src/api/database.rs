@@ -425,7 +425,8 @@ impl Database {
     /// Changes the size of the cache, in bytes, while it is in use.
     ///
     /// # Errors
-    /// [`crate::Error::InvalidArgument`] below 5 MiB or above the maximum chosen at open.
+    /// [`crate::Error::InvalidArgument`] below 5 MiB, above the maximum chosen at open, or above
+    /// the memory of the machine with its swap space.
     pub fn set_cache_size_bytes(&self, bytes: u64) -> Result<()> {
         self.instance.set_cache_size(bytes)
     }

@@ -25,7 +25,7 @@ use crate::instance::environment::Environment;
 use crate::instance::files::Files;
 use crate::instance::meta::Meta;
 use crate::instance::rates::Previous;
-use crate::instance::settings::{Builder, ReplacementPolicy, at_least, check_policy, policy_kind};
+use crate::instance::settings::{Builder, ReplacementPolicy, at_least, check_policy, fits_memory, policy_kind};
 use crate::schema::catalog::{Catalog, NextIds, TableRecord};
 use crate::schema::freeing::Freeing;
 use crate::schema::handle::TableHandle;
@@ -222,6 +222,7 @@ impl Instance {
                 "cache_size_bytes = {bytes} is too large; choose at most {max}, the cache_size_max_bytes given at open"
             )));
         }
+        fits_memory(bytes)?;
         self.check()?;
         self.pool().resize(bytes)
     }

@@ -100,9 +100,9 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Size of the page cache, in bytes of frames. Default 128 MiB, at least 5 MiB, at most 16 TiB.
-    /// Frame headers, translation, ghost lists, locks and log buffer come on top and are shown in
-    /// [`crate::Stats`].
+    /// Size of the page cache, in bytes of frames. Default 128 MiB, at least 5 MiB, at most 16 TiB
+    /// and the memory of the machine with its swap space. Frame headers, translation, ghost lists,
+    /// locks and log buffer come on top and are shown in [`crate::Stats`].
     #[must_use]
     pub fn cache_size_bytes(mut self, bytes: u64) -> Builder {
         self.cache_size_bytes = bytes;
@@ -266,6 +266,7 @@ impl Builder {
     pub(crate) fn validate(&self) -> Result<()> {
         at_least("cache_size_bytes", self.cache_size_bytes, limits::CACHE_SIZE_MIN)?;
         at_most("cache_size_bytes", self.cache_size_bytes, CACHE_SIZE_MAX)?;
+        fits_memory(self.cache_size_bytes)?;
         at_least("cache_size_max_bytes", self.cache_max(), self.cache_size_bytes)?;
         at_most("cache_size_max_bytes", self.cache_max(), CACHE_SIZE_MAX)?;
         at_least("log_capacity_bytes", self.log_capacity_bytes, limits::LOG_CAPACITY_MIN)?;
@@ -309,6 +310,18 @@ fn at_most(setting: &str, value: u64, max: u64) -> Result<()> {
     Err(Error::invalid(format!("{setting} = {value} is too large; choose at most {max}")))
 }
 
+/// Refuses a cache that the machine has no memory for. The system would grant it all the same, and
+/// end a process once enough pages have come in.
+pub(crate) fn fits_memory(cache_size_bytes: u64) -> Result<()> {
+    let memory = holdfast_pool::memory_with_swap_bytes();
+    if cache_size_bytes <= memory {
+        return Ok(());
+    }
+    Err(Error::invalid(format!(
+        "cache_size_bytes = {cache_size_bytes} is too large; choose less than {memory}, the memory of the machine with its swap space"
+    )))
+}
+
 /// The pool's name for a policy.
 pub(crate) fn policy_kind(policy: ReplacementPolicy) -> PolicyKind {
     match policy {
@@ -343,7 +356,12 @@ mod tests {
         // What cannot be had is refused before memory is taken for it.
         assert!(message(b().cache_size_bytes(u64::MAX)).contains("choose at most 17592186044416"));
         assert!(message(b().cache_size_max_bytes(u64::MAX)).contains("cache_size_max_bytes = 18446744073709551615"));
-        b().cache_size_bytes(8 << 40).validate().unwrap();
+        assert_eq!(b().cache_size_bytes(8 << 40).cache_max(), 16 << 40);
+        let memory = holdfast_pool::memory_with_swap_bytes();
+        if memory < 16 << 40 {
+            let said = message(b().cache_size_bytes(memory + 1));
+            assert!(said.contains(&format!("cache_size_bytes = {} is too large", memory + 1)), "{said}");
+        }
         let lru = ReplacementPolicy::MidpointLru { old_blocks_pct: 99, old_blocks_time_ms: 0 };
         assert!(message(b().replacement_policy(lru)).contains("old_blocks_pct = 99"));
         b().validate().unwrap();

@@ -145,13 +145,26 @@ impl Frames {
 
 /// The memory of the machine, in bytes; no bound where that is not known.
 fn machine_bytes() -> u64 {
+    machine_and_swap_bytes().0
+}
+
+/// The memory of the machine with its swap space, in bytes: the system cannot give more to all
+/// processes together. No bound where that is not known.
+#[must_use]
+pub fn memory_with_swap_bytes() -> u64 {
+    let (memory, swap) = machine_and_swap_bytes();
+    memory.saturating_add(swap)
+}
+
+fn machine_and_swap_bytes() -> (u64, u64) {
     #[cfg(all(not(miri), target_os = "linux"))]
     {
         let system = rustix::system::sysinfo();
-        system.totalram as u64 * u64::from(system.mem_unit)
+        let unit = u64::from(system.mem_unit);
+        (system.totalram as u64 * unit, system.totalswap as u64 * unit)
     }
     #[cfg(any(miri, not(target_os = "linux")))]
-    u64::MAX
+    (u64::MAX, 0)
 }
 
 #[cfg(not(miri))]
@@ -168,7 +181,10 @@ impl Mapping {
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a fresh anonymous mapping, placed where the system likes.
         let start = unsafe { mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags) };
-        let start = start.map_err(|e| Error::io("reserve", "address space of the buffer pool", e.into()))?;
+        let start = start.map_err(|e| {
+            let what = format!("{bytes} bytes of address space, for a cache of as much as cache_size_max_bytes");
+            Error::io("reserve", what, e.into())
+        })?;
         let start = NonNull::new(start.cast::<u8>()).ok_or_else(|| Error::invalid("the pool cannot be mapped"))?;
         Ok(Mapping { start, len })
     }
