@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use holdfast_base::{Error, Result, SpaceId, page};
+use holdfast_base::page::{self, PageType};
+use holdfast_base::{Error, PageId, PageNo, Result, SpaceId};
 use holdfast_io::{AlignedBuf, FileKind, OpenOptions};
 use holdfast_pool::AccessKind;
 use holdfast_tree::space::{MAY_GO, SpaceHeader};
@@ -188,6 +189,14 @@ fn is_leftover(environment: &Environment, files: &Files, next: NextIds, id: Spac
     let mut first = AlignedBuf::zeroed(page_size);
     let there = file.len()?.min(page_size as u64) as usize;
     file.read_at(0, &mut first[..there])?;
-    let Some(header) = SpaceHeader::decode(&first) else { return Ok(first.iter().all(|&byte| byte == 0)) };
+    let Some(header) = SpaceHeader::decode(&first) else { return Ok(is_unmade(&first)) };
     Ok(header.uuid == files.meta.uuid && header.id == id && header.marks[MAY_GO] != 0)
+}
+
+/// Whether `first`, the first page of a file, was never made a header: it is blank, or redo has put
+/// changes there of a header whose making the log does not have any more, into a page without an
+/// address. Such is the file of a temporary table that was removed, and is back.
+fn is_unmade(first: &[u8]) -> bool {
+    let nowhere = PageId::new(SpaceId(0), PageNo(0));
+    page::check(first, nowhere).is_ok_and(|header| header.page_type == PageType::Free)
 }
