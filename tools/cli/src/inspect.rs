@@ -3,14 +3,14 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use holdfast::Error;
 use holdfast_base::codec::Reader;
 use holdfast_base::limits::{PAGE_SIZE_MAX, is_page_size};
 use holdfast_base::page::{self, PageHeader, PageType};
 use holdfast_base::{PageId, PageNo, SpaceId};
-use holdfast_io::{Disk, File, FileDisk, FileKind, FlushMethod, OpenOptions};
+use holdfast_io::{DirLockMode, Disk, File, FileDisk, FileKind, FlushMethod, OpenOptions};
 use holdfast_tree::node::NodeRef;
 use holdfast_tree::op::PageOp;
 use holdfast_tree::space::SpaceHeader;
@@ -49,7 +49,8 @@ Examples:
   holdfast dump-log data.hf --limit 20
   holdfast dump-log data.hf --from 1048576
 
-Exit code 3 if the log is damaged.")]
+Exit code 3 if the log is damaged. A program that has the database open may use a part of the log again before it is
+read: the command says so then, with exit code 1.")]
 pub(crate) struct LogArgs {
     /// Directory of the database
     #[arg(value_name = "DIR")]
@@ -174,39 +175,60 @@ fn hex(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Shows the log.
+/// Shows the log. Another program may have the database open, and reuse and extend the log's files
+/// while they are read: what looks like damage is damage only if it is still there with no such
+/// program.
 pub(crate) fn log(args: &LogArgs) -> Result<Outcome> {
     let disk = disk(&args.dir)?;
-    let mut reader = match LogReader::open(&disk, None) {
-        Ok(reader) => reader,
+    let Err(failed) = show_log(&disk, args) else { return Ok(Outcome::Good) };
+    let Some(error) = failed.downcast_ref::<Error>().cloned() else { return Err(failed) };
+    let unread = || format!("read the log in {}", args.dir.display());
+    let moving = "another program has the database open, or had it, and what was to be read is being used again; \
+                  run the command again, or once the database is closed";
+    let lock = disk.lock(DirLockMode::Shared);
+    if matches!(lock, Err(Error::AlreadyOpen(_))) {
+        return Err(anyhow!(moving)).with_context(unread);
+    }
+    if !error.is_damage() {
+        return Err(error).with_context(unread);
+    }
+    match read_log(&disk, args) {
         Err(error) if error.is_damage() => {
             say!("{error}")?;
-            return Ok(Outcome::Bad);
+            Ok(Outcome::Bad)
         }
-        Err(Error::NotADatabase(_)) if args.dir.join("holdfast.meta").exists() => {
-            say!("{}", Error::damaged_file("checkpoint", "it is missing"))?;
-            return Ok(Outcome::Bad);
+        Err(error) => Err(error).with_context(unread),
+        Ok(()) => Err(anyhow!(moving)).with_context(unread),
+    }
+}
+
+fn open_log(disk: &FileDisk, args: &LogArgs) -> Result<LogReader, Error> {
+    LogReader::open(disk, None).map_err(|error| match error {
+        Error::NotADatabase(_) if args.dir.join("holdfast.meta").exists() => {
+            Error::damaged_file("checkpoint", "it is missing")
         }
-        Err(error) => return Err(error).with_context(|| format!("read the log in {}", args.dir.display())),
-    };
+        error => error,
+    })
+}
+
+/// Reads the log to its end.
+fn read_log(disk: &FileDisk, args: &LogArgs) -> Result<(), Error> {
+    let mut reader = open_log(disk, args)?;
+    while reader.next()?.is_some() {}
+    Ok(())
+}
+
+fn show_log(disk: &FileDisk, args: &LogArgs) -> Result<()> {
+    let mut reader = open_log(disk, args)?;
     let mut out = Stdout::lock();
     writeln!(out, "checkpoint at LSN {}, pages of {} bytes", reader.checkpoint_lsn(), reader.page_size())?;
     let mut shown = 0;
-    loop {
-        let group = match reader.next() {
-            Ok(Some(group)) => group,
-            Ok(None) => break,
-            Err(error) if error.is_damage() => {
-                writeln!(out, "{error}")?;
-                return Ok(Outcome::Bad);
-            }
-            Err(error) => return Err(error.into()),
-        };
+    while let Some(group) = reader.next()? {
         if group.start.0 < args.from {
             continue;
         }
         if args.limit.is_some_and(|limit| shown >= limit) {
-            return Ok(Outcome::Good);
+            return Ok(());
         }
         shown += 1;
         let (start, end, stamp) = (group.start, group.end, group.stamp);
@@ -216,7 +238,7 @@ pub(crate) fn log(args: &LogArgs) -> Result<Outcome> {
     if let Some(end) = reader.end() {
         writeln!(out, "the log ends at LSN {}: {}", end.lsn, reason(end.reason))?;
     }
-    Ok(Outcome::Good)
+    Ok(())
 }
 
 fn reason(end: EndReason) -> &'static str {

@@ -2,6 +2,7 @@
 //! there, a log whose checkpoint is lost.
 
 use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -61,4 +62,25 @@ fn of_a_log_whose_checkpoint_is_lost() {
     let shown = String::from_utf8_lossy(&out.stdout).into_owned();
     assert_eq!(out.status.code(), Some(3), "{}", message(&out));
     assert!(shown.starts_with("checkpoint is damaged: it is missing"), "{shown}");
+}
+
+/// The log of an open database was called damaged where its files were used again, or written to,
+/// while they were read. Here it is for good.
+#[test]
+fn of_a_log_that_another_program_writes() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data.hf");
+    let db = Database::create(&data).unwrap();
+    let segment = File::options().write(true).open(data.join("wal.000001")).unwrap();
+    segment.write_all_at(&[0; 96], 0).unwrap();
+    let dump = || holdfast(&data, "dump-log", &[]).output().unwrap();
+    let out = dump();
+    assert_eq!(out.status.code(), Some(1), "{}", message(&out));
+    assert!(message(&out).contains("another program has the database open"), "{}", message(&out));
+    let said = format!("{}{}", message(&out), String::from_utf8_lossy(&out.stdout));
+    assert!(!said.contains("damaged"), "{said}");
+    db.close().unwrap();
+    let out = dump();
+    assert_eq!(out.status.code(), Some(3), "{}", message(&out));
+    assert!(String::from_utf8_lossy(&out.stdout).contains("the log is damaged"));
 }
