@@ -23,6 +23,7 @@ use holdfast_tree::{FREE_FRAMES, Mtr, PageRef};
 use holdfast_wal::SpaceClass;
 use smallvec::{SmallVec, smallvec};
 
+use super::backwards::Backwards;
 use super::page::{self, LogState, OFF_OWNER, OFF_STATE, UndoPage, XID_MAX};
 use super::space::{FoundLog, SMALL_MTR, TakenPage, UndoSpace};
 
@@ -99,9 +100,10 @@ impl UndoLog {
             let undo = undo.ok_or_else(|| space.damaged(found.first))?;
             (undo.last(), undo.count(), undo.end())
         };
-        let (mut no, mut whole, mut tail) = (last, true, Vec::new());
+        let (mut no, mut whole, mut tail, mut ahead) = (last, true, Vec::new(), Backwards::default());
         while no != found.first {
-            match UndoLog::extension(space, no, found.txn, acc) {
+            let page = ahead.bring_in(space, no, acc).and_then(|()| UndoLog::extension(space, no, found.txn, acc));
+            match page {
                 Ok((count, end, prev)) if tail.len() < pages_max => {
                     tail.push((no, count, end));
                     no = prev;

@@ -1,5 +1,6 @@
 //! Undo: records, pages, logs, and the space that holds them.
 
+mod backwards;
 pub(crate) mod log;
 pub(crate) mod page;
 pub(crate) mod record;

@@ -32,6 +32,8 @@ use crate::mvcc::clock::NUMBER_LIMIT;
 const KEPT_LOGS: usize = 64;
 /// Logs given back at a time.
 const REMOVED_AT_ONCE: usize = 256;
+/// First pages of logs that an open reads at a time.
+const TOGETHER: usize = 64;
 /// Log bytes of a mini-transaction that touches a few undo pages, records not counted.
 pub(crate) const SMALL_MTR: usize = 1024;
 
@@ -184,7 +186,11 @@ impl UndoSpace {
         let logs: Vec<PageNo> = state.pages.iter().flat_map(|page| &page.logs).copied().collect();
         let space = UndoSpace::new(store, file, state);
         let (mut found, mut free, mut max) = (Vec::new(), Vec::new(), max_removed);
-        for first in logs {
+        for (n, &first) in logs.iter().enumerate() {
+            if n.is_multiple_of(TOGETHER) {
+                let together = &logs[n..logs.len().min(n + TOGETHER)];
+                store.pool().load_together(file.space(), together, &acc)?;
+            }
             let page = store.pool().fix_shared(file.space(), first, &acc)?;
             let log = UndoPage::new(&page).and_then(|page| Some((page.owner(), page.standing()?)));
             let possible = |txn: TxnId, no: CommitNo| txn.0 < NUMBER_LIMIT && no.0 < NUMBER_LIMIT;
