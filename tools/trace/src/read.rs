@@ -24,10 +24,13 @@ use holdfast_policy::ScanHint;
 /// another format.
 const BLOCKS_PER_LINE_MAX: u64 = 1 << 20;
 
+/// The most bytes of a line. More means that the file is no trace.
+const LINE_MAX: u64 = 4096;
+
 /// Reads the trace in the file at `path`.
 ///
 /// # Errors
-/// [`Error::Io`] with the file, [`Error::InvalidArgument`] with file and line.
+/// [`Error::Io`] and [`Error::InvalidArgument`], with file and line.
 pub fn read(path: &Path) -> Result<Trace> {
     let shown = path.display();
     let failed = |e| Error::io("read", &shown, e);
@@ -45,19 +48,28 @@ pub fn read(path: &Path) -> Result<Trace> {
     let lis = plain.ends_with(".lis");
     let mut parser = Parser { builder: Builder::new(plain), format: if lis { Format::Lis } else { Format::Pages } };
     let mut input = BufReader::with_capacity(1 << 16, input);
-    let mut line = String::new();
+    let mut line = Vec::new();
     for number in 1u64.. {
         line.clear();
-        if input.read_line(&mut line).map_err(failed)? == 0 {
+        let read = input.by_ref().take(LINE_MAX + 1).read_until(b'\n', &mut line);
+        if read.map_err(|e| Error::io("read", format_args!("{shown}:{number}"), e))? == 0 {
             break;
         }
-        parser.line(line.trim()).map_err(|what| Error::invalid(format!("{shown}:{number}: {what}")))?;
+        let parsed = text(&line).and_then(|line| parser.line(line.trim()));
+        parsed.map_err(|what| Error::invalid(format!("{shown}:{number}: {what}")))?;
     }
     let trace = parser.builder.finish();
     if trace.requests.is_empty() {
         return Err(Error::invalid(format!("{shown}: no requests in it")));
     }
     Ok(trace)
+}
+
+fn text(line: &[u8]) -> Result<&str, String> {
+    if line.len() as u64 > LINE_MAX {
+        return Err(format!("a line of more than {LINE_MAX} bytes: not a trace"));
+    }
+    std::str::from_utf8(line).map_err(|_| "bytes that are no text: not a trace".to_owned())
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -62,7 +62,9 @@ fn errors_name_file_and_line() {
     assert!(failure("a.trace", b"").ends_with("a.trace: no requests in it"));
     assert!(failure("a.trace.gz", b"not compressed").contains("a.trace.gz"));
     assert!(failure("a.trace.zst", b"not compressed").contains("a.trace.zst"));
-    assert!(failure("a.trace", b"\xff\xfe\n").contains("a.trace"));
+    assert!(failure("a.trace", b"1\n\xff\xfe\n").ends_with("a.trace:2: bytes that are no text: not a trace"));
+    // Such a file, of zeros, say, was read into memory as one line.
+    assert!(failure("a.trace", &[b'1'; 1 << 20]).ends_with("a.trace:1: a line of more than 4096 bytes: not a trace"));
     let tagged = b"# holdfast trace 1: class page touches statement\nf 1 1 1\nf 1 0 1\n";
     assert!(failure("a.trace", tagged).contains("a.trace:3: the number of touches"));
     let missing = read(&files.0.path().join("missing")).expect_err("no file").to_string();
