@@ -62,7 +62,8 @@ The backup is recovered where it is: copy it to its place first. Exit code 3 if 
 
 const COMPACT: &str = "\
 The database must not be open elsewhere; a program that has it open calls `Database::compact`. The log gets no more space than it
-has. Exit code 3 if a table is left out because it is damaged.";
+has. Pages of large values stay where they are: a file is cut behind the last of these. A table that is copied into a new one, in
+MariaDB by OPTIMIZE TABLE, leaves them behind. Exit code 3 if a table is left out because it is damaged.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
