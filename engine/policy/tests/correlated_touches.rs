@@ -70,17 +70,29 @@ fn a_hot_page_is_not_stored_to() {
     assert_eq!(effect, holdfast_policy::TouchEffect::None);
 }
 
-#[test]
-fn an_undeclared_scan_is_remembered_apart_and_makes_nobody_forgotten() {
+/// How many of a hundred pages that were read once are remembered after a scan of `pages` that
+/// takes sixty touches a page.
+fn remembered_after(pages: impl Iterator<Item = u64>) -> u64 {
     let mut cache = warm();
     let once: Vec<u64> = (0..100).map(|k| 50_000_000 + k * 1000).collect();
     once.iter().for_each(|&k| cache.access(k, Touch::new(0, 0)));
-    // A scan of five times the pool, sixty touches a page.
-    for page in 0..5000 {
+    for page in pages {
         (0..60).for_each(|_| cache.access(page, Touch::new(0, 0)));
     }
     once.iter().for_each(|&k| cache.access(k, Touch::new(0, 0)));
-    assert_eq!(cache.policy.stats().ghost_hits, 100);
+    cache.policy.stats().ghost_hits
+}
+
+/// The scan is of five times the pool.
+#[test]
+fn an_undeclared_scan_is_remembered_apart_and_makes_nobody_forgotten() {
+    assert_eq!(remembered_after(0..5000), 100);
+}
+
+/// Its pages were no run, and took the places of all others in the ghost.
+#[test]
+fn so_is_one_that_reads_the_table_from_its_end() {
+    assert_eq!(remembered_after((0..5000).rev()), 100);
 }
 
 #[test]
