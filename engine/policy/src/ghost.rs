@@ -74,6 +74,28 @@ impl Ghost {
         false
     }
 
+    /// Gives the positions of keys that were taken from among the last `reach` ones to the keys
+    /// that come next. Otherwise each would cost the oldest key its place. Looks at `reach`
+    /// positions.
+    pub(crate) fn close_gaps(&mut self, reach: usize) {
+        let positions = self.ring.len();
+        let reach = reach.min(positions);
+        let mut from = if self.head < reach { self.head + positions - reach } else { self.head - reach };
+        let mut to = from;
+        for _ in 0..reach {
+            if self.ring[from] != 0 {
+                if from != to {
+                    let bucket = self.bucket_of(from);
+                    self.table[bucket] = to as u32 + 1;
+                    self.ring[to] = std::mem::take(&mut self.ring[from]);
+                }
+                to = self.position_after(to);
+            }
+            from = self.position_after(from);
+        }
+        self.head = to;
+    }
+
     /// Changes how many keys are remembered, and keeps the newest of them.
     pub(crate) fn set_limit(&mut self, limit: usize) {
         if limit == self.ring.len() {
@@ -96,13 +118,17 @@ impl Ghost {
             self.clear(bucket);
         }
         self.ring[position] = fp;
-        self.head = if position + 1 == self.ring.len() { 0 } else { position + 1 };
+        self.head = self.position_after(position);
         let mut bucket = self.home(fp);
         while self.table[bucket] != 0 {
             bucket = self.after(bucket);
         }
         self.table[bucket] = position as u32 + 1;
         self.len += 1;
+    }
+
+    fn position_after(&self, position: usize) -> usize {
+        if position + 1 == self.ring.len() { 0 } else { position + 1 }
     }
 
     fn home(&self, fp: u32) -> usize {
@@ -147,9 +173,26 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
 
+    /// The keys remembered, the oldest first.
+    fn in_order(ghost: &Ghost) -> Vec<u32> {
+        ghost.ring[ghost.head..].iter().chain(&ghost.ring[..ghost.head]).copied().filter(|&fp| fp != 0).collect()
+    }
+
+    #[test]
+    fn the_places_of_new_keys_that_were_taken_are_used_again() {
+        let mut ghost = Ghost::new(8);
+        (0..8).for_each(|key| ghost.insert(key));
+        assert!(ghost.take(5) && ghost.take(6));
+        ghost.close_gaps(4);
+        (10..12).for_each(|key| ghost.insert(key));
+        let all = [0, 1, 2, 3, 4, 7, 10, 11];
+        assert_eq!(in_order(&ghost), all.map(fingerprint));
+        assert!(all.iter().all(|&key| ghost.take(key)));
+    }
+
     proptest! {
         #[test]
-        fn it_is_a_bounded_fifo_set(ops in prop::collection::vec((0u8..8, 0u64..60), 0..400), limit in 0usize..24) {
+        fn it_is_a_bounded_fifo_set(ops in prop::collection::vec((0u8..9, 0u64..60), 0..400), limit in 0usize..24) {
             let mut ghost = Ghost::new(limit);
             // Positions: a key that was taken leaves its position empty until the ring comes round.
             let mut model: VecDeque<Option<u64>> = VecDeque::new();
@@ -167,6 +210,11 @@ mod tests {
                         if let Some(k) = known {
                             *k = None;
                         }
+                    }
+                    7 => {
+                        let before = in_order(&ghost);
+                        ghost.close_gaps(key as usize % 30);
+                        prop_assert_eq!(in_order(&ghost), before);
                     }
                     _ => {
                         model.retain(Option::is_some);

@@ -150,6 +150,7 @@ impl Holdfast {
                         self.run_ghost.insert(key);
                     }
                 }
+                self.ghost.close_gaps(Runs::REACH);
                 self.run_ghost.insert(key);
             }
         }

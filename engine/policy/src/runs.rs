@@ -64,6 +64,11 @@ pub(crate) enum Step {
 }
 
 impl Runs {
+    /// The first keys of a run that has just been recognized are mostly among the last `REACH` keys
+    /// that were [`Step::Alone`]: a run is given up when [`STREAMS`] others have begun since its
+    /// last key.
+    pub(crate) const REACH: usize = STREAMS * SHORT;
+
     /// Takes the next key of the stream. A key that continues several runs belongs to the longest.
     pub(crate) fn next(&mut self, key: u64) -> Step {
         self.clock += 1;

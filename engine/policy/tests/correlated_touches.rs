@@ -95,6 +95,13 @@ fn so_is_one_that_reads_the_table_from_its_end() {
     assert_eq!(remembered_after((0..5000).rev()), 100);
 }
 
+/// An index has its pages in extents of 64, with those of others in between, so each extent is a
+/// run. The beginnings of all of them took the places of all others in the ghost.
+#[test]
+fn so_is_one_whose_pages_lie_in_extents() {
+    assert_eq!(remembered_after((0..5000).map(|i| i / 64 * 256 + i % 64)), 100);
+}
+
 #[test]
 fn a_burst_on_a_proven_page_counts_once() {
     let mut cache = warm();
