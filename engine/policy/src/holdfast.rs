@@ -37,8 +37,8 @@ use crate::word::kind;
 const WINDOW_TICKS_MS: u32 = 10;
 /// Small's share of the frames is one in this many.
 const SMALL_DIVISOR: usize = 10;
-/// The number of ring pages that stay even after the scan has read them: it may come back for the
-/// next row.
+/// The number of ring pages that stay after the scan has read them, unless the ring is full: it may
+/// come back for the next row.
 const RING_KEPT: usize = 8;
 /// The most used pages of main that one search for a victim spares.
 const SPARED_PER_SEARCH: usize = 1024;
@@ -156,11 +156,15 @@ impl Holdfast {
         }
     }
 
-    fn victim_from_ring(&mut self, search: &mut Search<'_>) -> Option<Slot> {
+    /// A page of the ring; unless `any` will do, only if one is due.
+    fn victim_from_ring(&mut self, search: &mut Search<'_>, any: bool) -> Option<Slot> {
         let mut at = self.ring.back();
         while at != NIL && search.goes_on() {
             let s = at;
             at = self.links.towards_front(s);
+            if !any && !self.ring_gives(s, search.words) {
+                return None;
+            }
             let word = search.words.load(s);
             if word & KEEP != 0 {
                 self.ring.remove(&mut self.links, s);
@@ -220,18 +224,23 @@ impl Holdfast {
         None
     }
 
-    /// True if the ring must supply the next victim: it is full, or the scan has read its oldest
-    /// page.
-    fn ring_is_due(&self, words: &dyn Words) -> bool {
+    /// True if the ring must give up its page `s` before other queues give up theirs: the ring is
+    /// full, or the page has been read, and so has the last of the [`RING_KEPT`] that came after
+    /// it.
+    fn ring_gives(&self, s: Slot, words: &dyn Words) -> bool {
+        let is_read = |s: Slot| s != NIL && words.load(s) & (CONSUMED | KEEP) != 0;
+        let after = |s: Slot| if s == NIL { NIL } else { self.links.towards_front(s) };
         let kept = RING_KEPT.min(self.ring_target);
-        self.ring.len() > self.ring_target
-            || (self.ring.len() > kept && words.load(self.ring.back()) & (CONSUMED | KEEP) != 0)
+        self.ring.len() > self.ring_target || (is_read(s) && is_read((0..kept).fold(s, |s, _| after(s))))
+    }
+
+    /// True if the ring must supply the next victim.
+    fn ring_is_due(&self, words: &dyn Words) -> bool {
+        self.ring.back() != NIL && self.ring_gives(self.ring.back(), words)
     }
 
     fn search(&mut self, search: &mut Search<'_>) -> Option<Slot> {
-        if self.ring_is_due(search.words)
-            && let Some(s) = self.victim_from_ring(search)
-        {
+        if let Some(s) = self.victim_from_ring(search, false) {
             return Some(s);
         }
         if self.small.len() > self.small_target
@@ -242,7 +251,7 @@ impl Holdfast {
         self.victim_from_main(search, SPARED_PER_SEARCH)
             .or_else(|| self.victim_from_small(search))
             .or_else(|| self.victim_from_main(search, usize::MAX))
-            .or_else(|| self.victim_from_ring(search))
+            .or_else(|| self.victim_from_ring(search, true))
             // Pages that the ring has moved out.
             .or_else(|| self.victim_from_small(search))
             .or_else(|| self.victim_from_main(search, usize::MAX))

@@ -88,3 +88,31 @@ fn a_page_read_ahead_and_then_used_without_a_declared_scan_is_kept_also_for_the_
     (1..2000).for_each(|page| cache.access(1_000_000 + page, scan()));
     assert_eq!(cache.queue(1_000_000), Queue::Small);
 }
+
+/// A walk that is no declared scan uses pages that were read ahead. Each time it had used one, the
+/// page that it came to next was evicted.
+#[test]
+fn a_page_that_was_used_takes_none_along_that_is_to_be_read_yet() {
+    let mut cache = full();
+    (0..40).for_each(|page| cache.load(1_000_000 + page, scan()));
+    for page in 0..40 {
+        cache.touch(1_000_000 + page, oltp());
+        cache.load(2_000_000 + page * 10, oltp());
+    }
+    assert_eq!(cache.queue(1_000_000), Queue::Small);
+    assert_eq!(cache.queue(1_000_039), Queue::Ring);
+}
+
+/// A scan comes back to the page that it has read last. That was evicted at once if there were
+/// eight pages in the ring that had been read ahead.
+#[test]
+fn the_pages_that_were_read_last_stay_beside_pages_that_are_to_be_read_yet() {
+    let mut cache = full();
+    (0..40).for_each(|page| cache.load(1_000_000 + page, scan()));
+    for page in 0..40 {
+        cache.touch(1_000_000 + page, scan());
+        cache.load(2_000_000 + page * 10, oltp());
+        assert_eq!(cache.queue(1_000_000 + page), Queue::Ring);
+        assert!(page < 9 || cache.queue(1_000_000 + page - 9) == Queue::None, "page {page}");
+    }
+}
