@@ -13,7 +13,7 @@ use holdfast_base::thread::{self, JoinHandle};
 use holdfast_base::{Error, Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::File;
 use holdfast_metrics::Metrics;
-use holdfast_policy::PolicyKind;
+use holdfast_policy::{PolicyKind, scan_budget};
 use holdfast_wal::Wal;
 
 use crate::admin::stats::{FrameInfo, PageOwner, PoolStats, Resident};
@@ -338,6 +338,13 @@ impl Pool {
     /// [`Pool::load_inner`].
     pub fn prefetch_inner(&self, space: &Space, no: PageNo, acc: &Access<'_>) {
         self.core.prefetch_inner(space, no, acc);
+    }
+
+    /// How far ahead a scan may ask for pages: three quarters of the scan budget. The rest is for
+    /// those that it has just read; more would push each other out before they are used.
+    #[must_use]
+    pub fn farthest_ahead(&self) -> usize {
+        scan_budget(self.core.active_frames()) * 3 / 4
     }
 
     /// Waits until no read-ahead is queued or in progress.

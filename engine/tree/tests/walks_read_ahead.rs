@@ -127,10 +127,10 @@ fn a_long_walk_reads_nothing_behind_its_end() {
     }
 }
 
-/// As [`walk`] over everything, as a declared scan that goes through the ring.
-fn scan(bed: &Bed, tree: &Tree, direction: Direction, batch: u32) -> u64 {
+/// As [`walk`] over up to `rows` rows from the end, as a declared scan that goes through the ring.
+fn scan(bed: &Bed, tree: &Tree, direction: Direction, batch: u32, rows: u32) -> u64 {
     let (mut walk, mut plan, mut last) = (Walk::default(), None, None::<Vec<u8>>);
-    loop {
+    for _ in 0..rows.div_ceil(batch) {
         let acc = bed.access().with_statement(7).with_scan_plan(plan);
         if plan.is_none() {
             acc.begin_scan(600);
@@ -149,6 +149,7 @@ fn scan(bed: &Bed, tree: &Tree, direction: Direction, batch: u32) -> u64 {
         }
         walk = cursor.walk();
     }
+    walk.leaves
 }
 
 #[test]
@@ -157,12 +158,33 @@ fn a_scan_reads_each_page_once_and_many_at_a_time() {
         let (bed, root, _) = cold_tree_in(1024);
         let tree = bed.tree(root);
         let before = bed.store.metrics().snapshot();
-        let leaves = scan(&bed, &tree, direction, 70);
+        let leaves = scan(&bed, &tree, direction, 70, u32::MAX);
         let did = bed.store.metrics().snapshot().delta(&before);
         let inner = tree.stats(&bed.access()).unwrap().pages() - leaves;
         assert!(inner > 2, "the scan crosses parents");
         assert_eq!(did.get(Counter::PagesRead), leaves + inner);
         let reads = did.timing(Timing::PageRead).count();
         assert!(reads < leaves / 20, "{reads} reads for {leaves} leaves");
+    }
+}
+
+/// In a small pool that is full most pages that were read ahead were evicted before the scan came
+/// to them, and read once more.
+#[test]
+fn a_scan_reads_no_farther_ahead_than_the_pool_has_room_for() {
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let (bed, root, n) = cold_tree_in(256);
+        let tree = bed.tree(root);
+        let others = match direction {
+            Direction::Forward => n / 2..n,
+            Direction::Reverse => 0..n / 2,
+        };
+        others.step_by(10).for_each(|i| assert!(get(&tree, &key(i), &bed.access()).is_some()));
+        let before = bed.store.metrics().snapshot();
+        let leaves = scan(&bed, &tree, direction, 70, n / 2 - 1000);
+        let did = bed.store.metrics().snapshot().delta(&before);
+        assert_eq!(did.get(Counter::ReadAheadEvicted), 0);
+        let (read, ahead) = (did.get(Counter::PagesRead), did.get(Counter::ReadAhead));
+        assert!(ahead > leaves / 2 && read < leaves + 40, "{ahead} ahead, {read} in all for {leaves} leaves");
     }
 }

@@ -18,7 +18,7 @@
 use std::ops::Range;
 
 use holdfast_base::{PageNo, Result};
-use holdfast_pool::{Access, PageRead};
+use holdfast_pool::{Access, PageRead, Pool};
 
 use super::Tree;
 use super::walk::{Direction, Walk};
@@ -26,7 +26,7 @@ use crate::node::NodeRef;
 
 /// Leaves of the window of a walk that has come far: two extents, so that one is read at a time.
 /// The fixed cost of a read - a call, a request, two switches - is then half of that with half as
-/// many.
+/// many. A small pool has room for fewer: they would be evicted before the walk comes to them.
 const WINDOW: usize = 128;
 /// Leaves that a walk has to visit before it has a window: a range of a hundred rows ends before.
 const WINDOW_AFTER: u64 = 4;
@@ -78,11 +78,12 @@ impl Ahead {
     /// Decides which leaves the next descent notes. The window grows with the walk, because a range
     /// of a few leaves must not read many that it does not reach. A declared scan has the full
     /// window from its start. `ends`: the end of the walk is known.
-    pub(super) fn plan(&mut self, walk: Walk, is_scan: bool, ends: bool) {
+    pub(super) fn plan(&mut self, walk: Walk, is_scan: bool, ends: bool, pool: &Pool) {
         self.together = false;
+        let most = || WINDOW.min(pool.farthest_ahead());
         let window = match walk.leaves {
-            _ if is_scan => WINDOW,
-            leaves @ WINDOW_AFTER.. => usize::try_from(leaves * 2).unwrap_or(WINDOW).min(WINDOW),
+            _ if is_scan => most(),
+            leaves @ WINDOW_AFTER.. => usize::try_from(leaves * 2).unwrap_or(WINDOW).min(most()),
             1.. if ends => {
                 self.together = true;
                 self.wanted = 0..TOGETHER - 1;

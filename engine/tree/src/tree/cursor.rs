@@ -337,7 +337,8 @@ impl<'t> TreeCursor<'t> {
         anchor: &[u8],
         reader: &mut R,
     ) -> Result<(LeafAt, T)> {
-        self.ahead.plan(self.walk, self.acc.is_ring_scan(), self.end.is_some());
+        let pool = self.tree.store().pool();
+        self.ahead.plan(self.walk, self.acc.is_ring_scan(), self.end.is_some(), pool);
         let (seek, course) = (self.seek, Course { direction: self.direction, end: self.end });
         let mut way = ToPosition { seek, course, anchor, bounds: &mut self.bounds, ahead: &mut self.ahead };
         let (at, read) = self.tree.read_leaf(&mut way, self.acc, reader)?;
