@@ -165,8 +165,9 @@ impl Core {
             if self.oldest_in_memory() >= must {
                 return Ok(());
             }
-            if wait && written == 0 {
-                // The rest is being written by others; the end of a write is an event.
+            if wait && written == 0 && !frames.is_empty() {
+                // They are being written by others; the end of a write is an event. That a page
+                // has become dirty since is none.
                 waiter.sleep();
             }
             (pages, wait) = (0, true);
