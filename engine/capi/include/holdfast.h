@@ -528,8 +528,8 @@ typedef enum {
 hf_code hf_insert(hf_transaction *transaction, const hf_table *table, uint32_t index, hf_slice key,
                   hf_slice value, size_t head, hf_lock duplicate);
 
-/* Adds an entry; HF_DUPLICATE_KEY if another one begins with the first `prefix` bytes of `key`.
-   For `duplicate` see `hf_insert`. */
+/* Adds an entry; HF_DUPLICATE_KEY if another one has the same index key, the first `prefix`
+   bytes of `key`. For `duplicate` see `hf_insert`. */
 hf_code hf_insert_unique(hf_transaction *transaction, const hf_table *table, uint32_t index,
                          hf_slice key, size_t prefix, hf_slice value, hf_lock duplicate);
 

@@ -91,8 +91,8 @@ entry_points! {
         Ok(Code::Ok)
     }
 
-    /// Adds an entry; [`Code::DuplicateKey`] if another one begins with the first `prefix` bytes of
-    /// `key`. For `duplicate` see `hf_insert`.
+    /// Adds an entry; [`Code::DuplicateKey`] if another one has the same index key, the first
+    /// `prefix` bytes of `key`. For `duplicate` see `hf_insert`.
     fn hf_insert_unique(
         transaction: *mut Transaction,
         table: *const Table,

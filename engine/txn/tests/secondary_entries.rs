@@ -100,3 +100,28 @@ fn racing_threads_insert_each_value_once() {
     assert_eq!(won, 100);
     assert_eq!(scan(&mut db.snapshot(), &db.entries).len(), 100);
 }
+
+/// A key that is nearly too long can be the beginning of one that was cut, with its hash. Its row
+/// was refused for the other one.
+#[test]
+fn an_index_key_that_a_longer_one_begins_with_is_another_one() {
+    for longer in [vec![4u8], [vec![4], vec![7; 5_000]].concat()] {
+        let db = Db::new();
+        let [mut writer, mut other] = [(); 2].map(|()| db.begin());
+        other.set_wait(LockWait::NoWait);
+        writer.insert_unique(&db.secondary, b"ab5x1", 4, &longer).unwrap();
+        other.insert_unique(&db.secondary, b"ab9", 2, b"\x02").unwrap();
+        writer.commit(FlushAtCommit::Lazy).unwrap();
+        other.commit(FlushAtCommit::Lazy).unwrap();
+        db.commit(|txn| {
+            let again = txn.insert_unique(&db.secondary, b"ab3", 2, b"\x02");
+            assert!(is(again, |e| matches!(e, Error::DuplicateKey)));
+            assert_eq!(txn.duplicate(), b"ab9");
+            let again = txn.insert_unique(&db.secondary, b"ab5x0", 4, &longer);
+            assert!(is(again, |e| matches!(e, Error::DuplicateKey)));
+            txn.delete(&db.secondary, b"ab9", None).unwrap();
+            txn.insert_unique(&db.secondary, b"ab3", 2, b"\x02").unwrap();
+        });
+        assert_eq!(db.physical(&db.secondary), 3);
+    }
+}

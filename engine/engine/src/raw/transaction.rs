@@ -160,7 +160,7 @@ impl RawTransaction {
         self.txn.insert(self.index(table, index)?, key, value)
     }
 
-    /// Adds an entry; no other one may begin with the first `prefix` bytes of `key`.
+    /// Adds an entry; no other one may have the same index key, the first `prefix` bytes of `key`.
     ///
     /// # Errors
     /// As [`RawTransaction::insert`].

@@ -69,10 +69,14 @@ impl Collected {
         self.entries = entries;
     }
 
-    /// The first entry, in sorted order, that equals the one before in what has to be unique.
+    /// The first entry, in sorted order, that equals one before in what has to be unique.
     pub(super) fn duplicate(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let same = |pair: &&[Entry]| is_same(self.key(pair[0]), self.key(pair[1]), pair[1].prefix as usize);
-        let second = self.entries.windows(2).find(same)?[1];
+        let (mut last, mut before) = (None, Before::default());
+        let is_there = |entry: &&Entry| {
+            let key = self.key(**entry);
+            before.has(last.replace(key), key, entry.prefix as usize)
+        };
+        let second = *self.entries.iter().find(is_there)?;
         Some((self.key(second).to_vec(), self.value(second).bytes().to_vec()))
     }
 
@@ -81,7 +85,26 @@ impl Collected {
     }
 }
 
-/// Whether the first `prefix` bytes of two keys are there, and the same.
-pub(super) fn is_same(one: &[u8], other: &[u8], prefix: usize) -> bool {
-    one.get(..prefix) == other.get(..prefix)
+/// What has to be unique of the entries before one, as far as its key begins like that. It may be
+/// the beginning of what has to be unique of another entry: the entries of the two lie among each
+/// other.
+#[derive(Default)]
+pub(super) struct Before {
+    /// How long each is; the key of the entry before begins with all of them.
+    lengths: Vec<usize>,
+}
+
+impl Before {
+    /// Whether the next entry, in ascending order, equals one before: in its `key`, or in the first
+    /// `prefix` bytes of it, which have to be unique. `last`: the key of the entry before.
+    pub(super) fn has(&mut self, last: Option<&[u8]>, key: &[u8], prefix: usize) -> bool {
+        let Some(last) = last else {
+            self.lengths.push(prefix);
+            return false;
+        };
+        self.lengths.retain(|&len| last.get(..len) == key.get(..len));
+        let is_there = last == key || self.lengths.contains(&prefix);
+        self.lengths.push(prefix);
+        is_there
+    }
 }

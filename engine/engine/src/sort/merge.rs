@@ -6,7 +6,7 @@ use std::collections::binary_heap::PeekMut;
 
 use holdfast_io::File;
 
-use super::collected::{Sink, is_same};
+use super::collected::{Before, Sink};
 use super::run::{Run, RunReader};
 use crate::{Error, Result};
 
@@ -35,10 +35,11 @@ impl<'r> Merge<'r> {
         let mut large = Vec::new();
         // The key of the entry before.
         let mut last: Option<Vec<u8>> = None;
+        let mut before = Before::default();
         while let Some(mut least) = self.readers.peek_mut() {
             let entry = &least.0;
             let (key, value) = (entry.key(), entry.value(&mut large)?);
-            if last.as_deref().is_some_and(|last| is_same(last, key, entry.prefix)) {
+            if before.has(last.as_deref(), key, entry.prefix) {
                 self.duplicate = Some((key.to_vec(), value.bytes().to_vec()));
                 return Err(Error::DuplicateKey);
             }

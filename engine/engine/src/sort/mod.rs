@@ -301,6 +301,30 @@ mod tests {
         }
     }
 
+    /// What has to be unique of an entry was the beginning of a longer one, and was taken for the
+    /// same.
+    #[test]
+    fn what_has_to_be_unique_may_begin_what_has_to_be_unique_of_another() {
+        let (short, long, shorter) = ((vec![7u8, 8], 1), (vec![7, 5, 9, 1], 3), (vec![7, 2], 1));
+        for (entries, second) in
+            [(vec![short.clone(), long.clone()], None), (vec![short, long, shorter], Some(vec![7, 8]))]
+        {
+            for spill_after in [usize::MAX, 1] {
+                let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+                let mut sorter = Sorter::new(&disk);
+                for (key, prefix) in &entries {
+                    sorter.push(key, *prefix, NewValue::from(b"")).unwrap();
+                    if sorter.collected() == spill_after {
+                        sorter.spill(&|| Ok(())).unwrap();
+                    }
+                }
+                let result = drained(&mut sorter);
+                assert_eq!(matches!(result, Err(Error::DuplicateKey)), second.is_some(), "{result:?}");
+                assert_eq!(sorter.take_duplicate().map(|(key, _)| key), second);
+            }
+        }
+    }
+
     #[test]
     fn of_two_with_the_same_key_the_one_that_came_second_is_named() {
         for spill_after in [usize::MAX, 60, 1] {

@@ -134,8 +134,10 @@ impl Txn {
         self.change(index, key, Op::Delete, old)
     }
 
-    /// Inserts an entry of a unique secondary index: no other live entry may begin with the first
-    /// `prefix_len` bytes of `key`. Entries of others that are not committed yet are waited for.
+    /// Inserts an entry of a unique secondary index: no other live entry may have the same index
+    /// key, the first `prefix_len` bytes of `key`. An entry that begins with these bytes and says
+    /// that its index key is a longer one is not in the way. Entries of others that are not
+    /// committed yet are waited for.
     ///
     /// # Errors
     /// As [`Txn::insert`].
@@ -196,8 +198,8 @@ impl Txn {
         &self.duplicate
     }
 
-    /// Looks for another entry with `prefix`. Live: an error. Of an active transaction: its key and
-    /// writer.
+    /// Looks for another entry whose index key is `prefix`. Live: an error. Of an active
+    /// transaction: its key and writer.
     fn probe_unique(&mut self, index: &TableIndex, key: &[u8], prefix: &[u8]) -> Result<Option<(Vec<u8>, TxnId)>> {
         let system = &self.system;
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
@@ -209,10 +211,18 @@ impl Txn {
                 break;
             }
             let header = split(index, payload)?.0;
-            if header.txn != self.id && system.map.is_active(header.txn) {
+            let is_others = header.txn != self.id;
+            // A delete mark does not say where the index key ends.
+            let is_same_key = if header.deleted {
+                Ok(true)
+            } else {
+                system.has_index_key_of(index, found, payload, prefix.len(), &acc)
+            };
+            if matches!(is_same_key, Ok(true)) && is_others && system.map.is_active(header.txn) {
                 return Ok(Some((found.to_vec(), header.txn)));
             }
-            let is_doubtful = header.txn != self.id && system.map.is_doubtful(header.txn, before);
+            // The chain of a large entry may have been freed while it was read.
+            let is_doubtful = header.overflow || is_others && system.map.is_doubtful(header.txn, before);
             if is_doubtful && !is_still(EntryRef::new(index, found), Some(payload), &acc)? {
                 // A live entry may have become a deleted one, or a deleted one a live one.
                 rereads.again(index, found, Some(header))?;
@@ -221,7 +231,7 @@ impl Txn {
                 cursor.seek(Bound::Included(&again), Direction::Forward);
                 continue;
             }
-            if !header.deleted && found != key {
+            if is_same_key? && !header.deleted && found != key {
                 self.duplicate.clear();
                 self.duplicate.extend_from_slice(found);
                 return Err(Error::DuplicateKey);

@@ -197,6 +197,24 @@ impl TxnSystem {
         Ok(if own { Seen::Nothing } else { seen })
     }
 
+    /// Whether the index key of an entry, of which `payload` is a live version, has `len` bytes.
+    /// One that does not say so counts as if it had.
+    pub(crate) fn has_index_key_of(
+        &self,
+        index: &TableIndex,
+        key: &[u8],
+        payload: &[u8],
+        len: usize,
+        acc: &Access<'_>,
+    ) -> Result<bool> {
+        if index.rows_led_to().is_none() {
+            return Ok(true);
+        }
+        let mut value = Vec::new();
+        self.value_of(index, payload, Part::Whole, None, acc, &mut value)?;
+        Ok(row_key_begin(key, &value).is_none_or(|begin| begin == len))
+    }
+
     /// Whether the row that an entry leads to, of which `payload` is a live version, was written
     /// last by transaction `me`.
     fn leads_to_own(

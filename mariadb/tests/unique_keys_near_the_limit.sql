@@ -1,0 +1,14 @@
+-- A key that is not cut, and a longer one that begins like it and has a hash that goes on like it: they are two keys, also where
+-- an index is built.
+CREATE TABLE u (id INT PRIMARY KEY, v VARBINARY(3072), UNIQUE KEY v (v)) ENGINE=$ENGINE;
+INSERT INTO u VALUES (1, REPEAT('\0', 2171));
+INSERT INTO u VALUES (2, REPEAT('\0', 2037));
+INSERT INTO u VALUES (3, REPEAT('\0', 2037)) ON DUPLICATE KEY UPDATE id = 2147483647;
+INSERT INTO u VALUES (4, REPEAT('\0', 2171)) ON DUPLICATE KEY UPDATE id = 5;
+SELECT id, LENGTH(v) FROM u ORDER BY id;
+ALTER TABLE u DROP INDEX v;
+ALTER TABLE u ADD UNIQUE KEY v (v);
+ALTER TABLE u FORCE, ALGORITHM=COPY;
+REPLACE INTO u VALUES (6, REPEAT('\0', 2037));
+SELECT id, LENGTH(v) FROM u ORDER BY id;
+CHECK TABLE u;
