@@ -410,7 +410,7 @@ impl Txn {
         }
         let mut new = self.new_version(entry, op, seen, acc)?;
         let result = self.put_version(entry, seen, &mut new, acc);
-        // A record that could not be cut names the chain, and releases it after a crash.
+        // A record that could not be cut names the chain, and its rollback releases it.
         if new.overflow && !matches!(result, Ok(None)) && !self.is_half_undone() {
             values::release(index.tree().space(), index.id(), new.body(), acc)?;
         }

@@ -11,7 +11,7 @@
 //! another undo page: the undo record in a mini-transaction of its own, then the version in
 //! another, which descends from the root. Under the latch of the leaf the entry must still carry
 //! what was read. If that fails, the undo record is cut. If that fails, too, the transaction is
-//! half undone.
+//! half undone: the record stays in its log, and its rollback comes to it.
 //!
 //! A thread holds the latch of an undo page while it takes that of a leaf, never the other way
 //! round: a reader of an old version has copied the newer one and holds no leaf.
@@ -67,8 +67,10 @@ impl Txn {
             Ok(AtSpot::Elsewhere) => self.put_by_key(&mut log, entry, seen, &record, new, acc),
             Err(e) => Err(e),
         };
-        if matches!(put, Ok(None)) {
+        if matches!(put, Ok(None)) || self.is_half_undone() {
             log.keep_chain(chain_pages);
+        }
+        if matches!(put, Ok(None)) {
             self.system.metrics.inc(Counter::UndoRecords);
         }
         (self.record, self.log) = (record, Some(log));
@@ -173,11 +175,13 @@ impl Txn {
         };
         let result = index.tree().modify(key, acc, &mut decide);
         if result.is_err() || blocker.is_some() {
+            let pages = log.pages();
             log.pop();
-            let cut = log.cut(undo, acc);
+            let keep = log.records();
+            let cut = log.cut(undo, acc).inspect_err(|_| log.unpop(pages));
             // As long as the page has a record of what did not come about, the transaction must not
-            // be committed.
-            self.set_half_undone(log.records(), &cut);
+            // be committed. The rollback takes the record off, and releases the chain.
+            self.set_half_undone(keep, &cut);
             cut?;
         }
         result?;
