@@ -212,17 +212,21 @@ impl Purger {
             return Ok(());
         }
         let Some(index) = index else {
-            return self.versions.drop_entry(key, value, acc); // Its mark and chain go with the table.
+            // Its mark and chain go with the table.
+            self.versions.drop_entry(key, value, acc)?;
+            return self.versions.free_spilled(value, acc);
         };
         if let Some(roll) = entry.pending {
             index.unless_damaged(self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;
         }
         self.versions.drop_entry(key, value, acc)?;
+        // The entry is gone: a chain that cannot be freed is lost, and the other one is freed.
+        let freed = self.versions.free_spilled(value, acc);
         if let Some((header, body)) = entry.image.as_deref().and_then(VersionHeader::decode)
             && header.overflow
         {
             index.unless_damaged(values::release(index.tree().space(), index.id(), body, acc))?;
         }
-        Ok(())
+        freed
     }
 }

@@ -359,7 +359,8 @@ impl VersionTree {
         put.inspect_err(|_| drop(self.free_spilled(value, acc)))
     }
 
-    fn free_spilled(&self, value: &[u8], acc: &Access<'_>) -> Result<()> {
+    /// Frees the chain that the value of an entry was spilled to.
+    pub fn free_spilled(&self, value: &[u8], acc: &Access<'_>) -> Result<()> {
         match value.split_first() {
             Some((flags, body)) if flags & SPILLED != 0 => values::release(self.file(), VERSION_INDEX, body, acc),
             _ => Ok(()),
@@ -448,15 +449,6 @@ impl VersionTree {
         Ok(self.tree.get(&full, acc, &mut value)? && value.first().is_some_and(|flags| flags & IMAGE != 0))
     }
 
-    /// Removes an entry and the chain that it was spilled to, not the chain of its image.
-    fn remove(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<()> {
-        self.tree.modify_as(SpaceClass::Rollback, key, acc, &mut |_| Ok(Action::Remove))?;
-        if self.is_counted(key) {
-            self.account(-1, -(size(key, value) as i64));
-        }
-        self.free_spilled(value, acc)
-    }
-
     /// Up to `limit` entries behind `after`, with their keys.
     pub fn batch(&self, after: &[u8], limit: usize, acc: &Access<'_>) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
         let mut out = Vec::new();
@@ -484,8 +476,13 @@ impl VersionTree {
         self.decode_value(key, value, acc)
     }
 
-    /// Drops an entry that no view needs. The caller frees what its image refers to, afterwards.
+    /// Drops an entry that no view needs. The caller frees the chain that it was spilled to and
+    /// that of its image, afterwards.
     pub fn drop_entry(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<()> {
-        self.remove(key, value, acc)
+        self.tree.modify_as(SpaceClass::Rollback, key, acc, &mut |_| Ok(Action::Remove))?;
+        if self.is_counted(key) {
+            self.account(-1, -(size(key, value) as i64));
+        }
+        Ok(())
     }
 }
