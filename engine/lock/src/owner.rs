@@ -5,6 +5,7 @@
 //! that recovery found unfinished. Other transactions reach it through lock queues and through the
 //! map of active ids.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -334,6 +335,19 @@ impl Owner {
     /// The rollback of its transaction is going to be tried again: requests wait for its end.
     pub fn unblock(&self) {
         self.held.lock().blocked = None;
+    }
+
+    /// The indexes but `without` of which it holds at least `rows` row locks explicitly, that with
+    /// the most of them first.
+    pub(crate) fn indexes_with_rows(&self, rows: usize, without: IndexId) -> Vec<IndexId> {
+        let mut counts: HashMap<IndexId, usize> = HashMap::default();
+        for (index, _) in &self.held.lock().rows {
+            *counts.entry(*index).or_default() += 1;
+        }
+        let is_found = |&(index, count): &(IndexId, usize)| index != without && count >= rows;
+        let mut found: Vec<_> = counts.into_iter().filter(is_found).collect();
+        found.sort_unstable_by_key(|(index, count)| (Reverse(*count), *index));
+        found.into_iter().map(|(index, _)| index).collect()
     }
 
     /// Number of row locks held explicitly.

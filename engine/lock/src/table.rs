@@ -143,38 +143,46 @@ impl LockManager {
         is_shared
     }
 
-    /// Replaces row locks of the owner in `index` by a table lock, if it holds enough of them and
-    /// the table lock is free. It does not wait for one: it has the rows, and the transaction that
-    /// is in the way may wait for one of them. Where an exclusive lock is not to be had, a shared
-    /// one replaces the shared locks.
+    /// Replaces row locks of the owner in `index`, which it has locked a row of, by a table lock,
+    /// if it holds enough of them and the table lock is free. It does not wait for one: it has the
+    /// rows, and the transaction that is in the way may wait for one of them. Where an exclusive
+    /// lock is not to be had, a shared one replaces the shared locks. If none replaces locks in
+    /// `index`, another index is looked for, before the next look is put off: that may come with a
+    /// lock in `index` again.
     pub(crate) fn escalate(&self, owner: &Arc<Owner>, index: IndexId) {
+        let (all, here) = {
+            let held = owner.held.lock();
+            if held.rows.len() < 2 * held.escalation_refused_at {
+                return;
+            }
+            (held.rows.len(), held.rows.iter().filter(|(i, _)| *i == index).count())
+        };
+        let is_worth = here >= ESCALATION_MIN;
+        if (!is_worth && all < MANY_LOCKS) || (is_worth && self.escalate_in(owner, index)) {
+            return;
+        }
+        let others = owner.indexes_with_rows(ESCALATION_MIN, index);
+        if others.iter().any(|other| self.escalate_in(owner, *other)) {
+            return;
+        }
+        // The budget is exceeded for a while. With locks in many indexes all of them would be gone
+        // through for each further one: the next look is when there are an eighth more.
+        let is_refused = is_worth || !others.is_empty();
+        owner.held.lock().escalation_refused_at = if is_refused { all } else { all / 16 * 9 };
+    }
+
+    /// Replaces row locks of the owner in `index`, where it has enough of them, by a table lock.
+    /// False if that is not free.
+    fn escalate_in(&self, owner: &Arc<Owner>, index: IndexId) -> bool {
         let rows: Vec<Arc<[u8]>> = {
-            let mut held = owner.held.lock();
-            let all = held.rows.len();
-            if all < 2 * held.escalation_refused_at {
-                return;
-            }
-            let rows: Vec<_> = held.rows.iter().filter(|(i, _)| *i == index).map(|(_, k)| Arc::clone(k)).collect();
-            if rows.len() < ESCALATION_MIN {
-                // With locks in many indexes all of them would be gone through for each further
-                // one: the next look is when there are an eighth more.
-                if all >= MANY_LOCKS {
-                    held.escalation_refused_at = all / 16 * 9;
-                }
-                return;
-            }
-            rows
+            let held = owner.held.lock();
+            held.rows.iter().filter(|(i, _)| *i == index).map(|(_, key)| Arc::clone(key)).collect()
         };
         let exclusive = rows.iter().filter(|key| self.row_mode(owner, index, key) == Some(LockMode::Exclusive)).count();
         let worth =
             [(LockMode::Exclusive, exclusive > 0), (LockMode::Shared, rows.len() - exclusive >= ESCALATION_MIN)];
         let mut modes = worth.into_iter().filter(|(_, is_worth)| *is_worth).map(|(mode, _)| mode);
-        let Some(mode) = modes.find(|mode| self.lock_table(owner, index, *mode)) else {
-            // The budget is exceeded for a while.
-            let mut held = owner.held.lock();
-            held.escalation_refused_at = held.rows.len();
-            return;
-        };
+        let Some(mode) = modes.find(|mode| self.lock_table(owner, index, *mode)) else { return false };
         self.metrics.inc(Counter::LockEscalations);
         let rows: Vec<_> = {
             let mut held = owner.held.lock();
@@ -186,6 +194,7 @@ impl LockManager {
         let is_kept = |(_, key): &(IndexId, Arc<[u8]>)| !self.release_uncontended(owner, index, key, mode.row());
         let kept: Vec<_> = rows.into_iter().filter(is_kept).collect();
         owner.held.lock().rows.extend(kept);
+        true
     }
 }
 
@@ -397,6 +406,25 @@ mod tests {
         assert!(2 * refused_at > owner.row_locks());
         // Those that come to be worth it are still found.
         (0..2 * MANY_LOCKS as u32).for_each(|row| lock(1, row));
+        assert!(manager.holds_row(&owner, T, b"any"));
+        manager.release_all(&owner);
+        assert_eq!(manager.memory(), 0);
+    }
+
+    /// Each look came with a lock in one of the others, and was at that index alone: the locks of a
+    /// transaction took ever more memory.
+    #[test]
+    fn an_index_with_many_locks_is_found_from_another_one() {
+        let (manager, owner) = (LockManager::new(8 << 10, Metrics::new()), Owner::new(1));
+        let lock = |index, row: u32| {
+            manager.lock_row(&owner, IndexId(index), &row.to_be_bytes(), Shared, LONG, None).unwrap();
+        };
+        let many = MANY_LOCKS as u32;
+        (2..2 + many).for_each(|index| lock(index, 0));
+        for row in 0..many {
+            lock(1, row);
+            lock(2 + many + row, 0);
+        }
         assert!(manager.holds_row(&owner, T, b"any"));
         manager.release_all(&owner);
         assert_eq!(manager.memory(), 0);
