@@ -5,7 +5,9 @@
 //!
 //! An index that is not here was dropped, and what its records say is passed over, unless it is
 //! *unusable*: its table is there, and could not be opened. Rollback does not pass over that one:
-//! the next open may find the table as it was, with rows that were never committed.
+//! the next open may find the table as it was, with rows that were never committed. Nor does purge,
+//! unless the table is damaged: it would be left with delete marks and large values of old versions
+//! that nothing names any more.
 
 use std::sync::Arc;
 
@@ -62,6 +64,14 @@ impl IndexRegistry {
     /// Why the index is unusable, if it is.
     pub fn check_dropped(&self, id: IndexId) -> Result<()> {
         self.unusable.lock().get(&id).map_or(Ok(()), |why| Err(why.clone()))
+    }
+
+    /// For purge that has not found an index.
+    ///
+    /// # Errors
+    /// Why the index is unusable, if it is and is not damaged.
+    pub fn check_awaited(&self, id: IndexId) -> Result<()> {
+        self.check_dropped(id).or_else(|why| if why.is_damage() { Ok(()) } else { Err(why) })
     }
 
     pub fn get(&self, id: IndexId) -> Option<Arc<TableIndex>> {

@@ -38,6 +38,12 @@ const HELP_RECORDS: usize = 32;
 /// How long a committer waits for the purge mutex when purge is far behind.
 const HELP_WAIT: Duration = Duration::from_millis(10);
 
+/// Whether a log that meets this error is left to the next open: a page of it is damaged, or a
+/// table that it asks something about could not be opened.
+fn sets_aside(error: &Error) -> bool {
+    error.is_damage() || matches!(error, Error::Incompatible(_))
+}
+
 impl Purger {
     /// Ends a view: purge looks at what was kept for it, and if it was the oldest, may go on.
     pub(crate) fn close_view(&self, view: &View) {
@@ -157,7 +163,7 @@ impl Purger {
                 Ok(true)
             }
             // What a stopped database calls damaged may be sound.
-            Err(error) if error.is_damage() && self.store.wal().check_poisoned().is_ok() => {
+            Err(error) if sets_aside(&error) && self.store.wal().check_poisoned().is_ok() => {
                 self.set_aside(&next, error, left);
                 Ok(true)
             }
@@ -327,6 +333,10 @@ impl Purger {
             *left -= 1;
             let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
             let index = self.indexes.get(record.index);
+            let asks = record.deletes || record.chain_pages(self.undo.page_size()) > 0;
+            if index.is_none() && asks {
+                self.indexes.check_awaited(record.index)?;
+            }
             let pinned = index.as_ref().and_then(|i| i.pin());
             let mut dead_chain = None;
             if let (Some(index), Some(_)) = (&index, &pinned) {

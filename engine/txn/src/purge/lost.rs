@@ -1,4 +1,5 @@
-//! What damage of the undo space costs: old versions, and nothing else.
+//! What damage of the undo space costs: old versions, and nothing else. What becomes of a log that
+//! asks something about a table which could not be opened.
 //!
 //! Purge copies what old views need to the version tree before it frees a record, and takes logs in
 //! commit order. Damage must not stop that for the whole database:
@@ -8,6 +9,8 @@
 //!   tables.
 //! * A record on the shelf that does not decode is passed over. Its log is retired already.
 //! * Where the version tree is damaged, a version that a view needs is not kept.
+//! * A committed log with a delete mark or a chain in a table that could not be opened is set
+//!   aside, too, as far as it is not purged: the next open may find the table, and the log.
 //!
 //! A reader that finds a version in neither place takes it that there is none for its view. So
 //! views that are older than what was lost get the damage as an error there. Views to come need

@@ -33,7 +33,7 @@
 //! Of an index that is dropped only the images are copied: transactions that began before go on
 //! reading it. Its delete marks and chains go with it. A table with a damaged page is passed over:
 //! it can only be salvaged, and the others must not wait. What damage of the undo space itself
-//! costs is in `crate::purge::lost`.
+//! costs, and a table that could not be opened, is in `crate::purge::lost`.
 //!
 //! # Crash safety
 //! Every step can be repeated. A chain that a record names belongs to the version tree if the image

@@ -195,6 +195,9 @@ impl Purger {
             return Ok(());
         }
         let index = self.indexes.get(entry.index);
+        if index.is_none() && self.indexes.check_awaited(entry.index).is_err() {
+            return Ok(()); // The next open may find the table with its mark and chain.
+        }
         let pinned = index.as_ref().and_then(|i| i.pin());
         let index = index.as_ref().filter(|_| pinned.is_some());
         let (long, short) = views;

@@ -1,0 +1,61 @@
+//! A table cannot be opened for once, and rows of it were deleted before. Purge passed over it as
+//! over one that was dropped: when the table could be opened again, nothing named the delete marks
+//! and the large values of the old versions, which stayed.
+#![cfg(not(shuttle))]
+
+mod common;
+
+use common::*;
+use holdfast_base::Error;
+use holdfast_txn::*;
+
+const ROWS: u32 = 20;
+
+/// A database whose transaction has deleted all rows of two tables; nothing of that is purged.
+fn deleted() -> Db {
+    let db = Db::new();
+    db.commit(|txn| {
+        for n in 0..ROWS {
+            txn.insert(&db.rows, &n.to_be_bytes(), b"small").unwrap();
+            txn.insert(&db.other, &n.to_be_bytes(), &[b'x'; 5_000]).unwrap();
+        }
+    });
+    while db.purge() > 0 {}
+    db.commit(|txn| {
+        for n in 0..ROWS {
+            assert!(txn.delete(&db.other, &n.to_be_bytes(), None).unwrap());
+            assert!(txn.delete(&db.rows, &n.to_be_bytes(), None).unwrap());
+        }
+    });
+    db.reopen()
+}
+
+fn make_unusable(db: &Db, why: &Error) {
+    db.sys.forget(db.other.id());
+    db.sys.register_unusable(db.other.id(), "t16.hf", why);
+    while db.purge() > 0 {}
+}
+
+#[test]
+fn and_purges_it_when_it_can_be_opened() {
+    let db = deleted();
+    make_unusable(&db, &Error::invalid("no such file"));
+    assert!(!db.sys.keeps_nothing_old().unwrap(), "a compaction would take the large values for lost");
+    // Others do not wait.
+    db.commit(|txn| txn.insert(&db.rows, b"more", b"small").unwrap());
+    db.commit(|txn| assert!(txn.delete(&db.rows, b"more", None).unwrap()));
+    while db.purge() > 0 {}
+    assert_eq!(db.sys.history_length(), 0);
+    let db = db.reopen();
+    while db.purge() > 0 {}
+    assert_eq!((db.physical(&db.rows), db.physical(&db.other)), (0, 0));
+    db.verify_clean();
+}
+
+#[test]
+fn but_not_for_one_that_is_damaged() {
+    let db = deleted();
+    make_unusable(&db, &Error::damaged_file("t16.hf", "its header"));
+    assert_eq!(db.physical(&db.rows), 0);
+    assert!(db.sys.keeps_nothing_old().unwrap());
+}
