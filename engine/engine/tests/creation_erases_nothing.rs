@@ -5,10 +5,11 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::ROWS;
-use holdfast::io::{Create, Disk, FileKind, MemoryDisk, OpenOptions};
-use holdfast::{Error, VerifyOptions};
+use holdfast::io::{Create, DirLock, DirLockMode, Disk, File, FileKind, MemoryDisk, OpenOptions};
+use holdfast::{Error, Result, VerifyOptions};
 use holdfast_testkit::CrashDisk;
 
 type Files = Vec<(String, Vec<u8>)>;
@@ -85,6 +86,73 @@ fn what_a_copy_has_brought_so_far_is_kept() {
         if name == file {
             assert_refused(&copy, name);
         }
+    }
+}
+
+/// An empty disk to which a copy brings these files behind the last of so many looks at what is
+/// there, unless a creation has begun by then.
+#[derive(Clone)]
+struct CopiedTo {
+    disk: MemoryDisk,
+    files: Arc<Files>,
+    looks: Arc<AtomicUsize>,
+}
+
+impl Disk for CopiedTo {
+    fn open(&self, name: &str, options: OpenOptions) -> Result<Arc<dyn File>> {
+        self.disk.open(name, options)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        self.disk.remove(name)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn list(&self) -> Result<Vec<String>> {
+        let names = self.disk.list()?;
+        if self.looks.fetch_sub(1, Ordering::Relaxed) == 1 && !self.disk.exists("holdfast.meta.new")? {
+            self.files.iter().for_each(|(name, bytes)| put(&self.disk, name, bytes));
+        }
+        Ok(names)
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        self.disk.exists(name)
+    }
+
+    fn sync_dir(&self) -> Result<()> {
+        self.disk.sync_dir()
+    }
+
+    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
+        self.disk.lock(mode)
+    }
+
+    fn location(&self) -> String {
+        self.disk.location()
+    }
+}
+
+/// The files that were removed were not those that had been looked at: a database that was moved
+/// there in between was erased.
+#[test]
+fn a_database_that_is_copied_there_before_the_creation_begins_is_kept() {
+    let (whole, _) = closed();
+    let whole = Arc::new(files(&whole));
+    for looks in 1.. {
+        let disk = MemoryDisk::new();
+        let copied_to = CopiedTo { disk: disk.clone(), files: whole.clone(), looks: Arc::new(AtomicUsize::new(looks)) };
+        let created = common::small().disk(Arc::new(copied_to)).create("test");
+        if created.is_ok() {
+            assert!(looks > 2, "the copy came behind each look");
+            break;
+        }
+        let there = files(&disk);
+        assert!(whole.iter().all(|file| there.contains(file)), "behind {looks} looks");
+        common::assert_filled(&common::open_on(&disk), 0, 1_000);
     }
 }
 

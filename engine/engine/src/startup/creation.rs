@@ -10,6 +10,9 @@
 //! removes, and one with the other a database. A directory with neither, but with files of a
 //! database, is what an interrupted copy or a careless deletion leaves: nothing in it is touched.
 //! Nor is anything if there is a file that no creation makes, such as a table's.
+//!
+//! A copy knows nothing of the lock of the directory. So only files are removed that were in the
+//! list by which the directory was judged: what comes behind the list stays.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -58,18 +61,26 @@ fn is_part_of_database(name: &str) -> bool {
 /// Refuses a directory that holds files of a database without its `holdfast.meta`, unless they are
 /// those of a creation that has not finished, or has finished by now.
 pub(crate) fn refuse_remains(disk: &dyn Disk) -> Result<()> {
-    let files = disk.list()?;
+    unfinished_in(disk, disk.list()?).map(drop)
+}
+
+/// Which of `files`, all that were in the directory, are those of a creation that has not finished,
+/// besides its mark.
+///
+/// # Errors
+/// As [`refuse_remains`].
+fn unfinished_in(disk: &dyn Disk, files: Vec<String>) -> Result<Vec<String>> {
     let unfinished = match Meta::is_begun(disk) {
-        Err(_) if disk.exists(META)? => return Ok(()),
+        Err(_) if disk.exists(META)? => return Ok(Vec::new()),
         begun => begun?,
     };
     // The mark itself may be torn, but then there is nothing else yet.
     let may_go = |name: &str| name == META_NEW || unfinished && is_made_by_creation(name);
     let is_remains = |name: &&String| is_part_of_database(name) && !may_go(name);
     match files.iter().find(is_remains) {
-        None => Ok(()),
+        None => Ok(files.into_iter().filter(|name| name != META_NEW && may_go(name)).collect()),
         // Another program has created the database since the caller looked for it.
-        Some(_) if disk.exists(META)? => Ok(()),
+        Some(_) if disk.exists(META)? => Ok(Vec::new()),
         Some(name) => {
             let what = format!(
                 "it is missing, although {} holds `{name}`; a copy or backup that was cut short looks like this, and nothing was \
@@ -81,17 +92,19 @@ pub(crate) fn refuse_remains(disk: &dyn Disk) -> Result<()> {
     }
 }
 
-/// Refuses a directory in which no database can be created, unless there is one already.
-fn refuse_others(disk: &dyn Disk) -> Result<()> {
+/// Refuses a directory in which no database can be created, unless there is one already. Returns
+/// the files of a creation that has not finished, besides its mark.
+fn refuse_others(disk: &dyn Disk) -> Result<Vec<String>> {
     if disk.exists(META)? {
-        return Ok(());
+        return Ok(Vec::new());
     }
-    if let Some(other) = disk.list()?.iter().find(|name| !is_part_of_database(name)) {
+    let files = disk.list()?;
+    if let Some(other) = files.iter().find(|name| !is_part_of_database(name)) {
         let what =
             format!("{} holds `{other}`, which is no part of a database; choose an empty directory", disk.location());
         return Err(Error::invalid(what));
     }
-    refuse_remains(disk)
+    unfinished_in(disk, files)
 }
 
 fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Arc<Instance>> {
@@ -99,12 +112,11 @@ fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Arc<Instance>> {
     refuse_others(&*disk)?;
     let environment = Environment::new(settings, disk, false)?;
     let disk = &environment.disk;
+    let unfinished = refuse_others(&**disk)?;
     if disk.exists(META)? {
         return Err(Error::AlreadyExists(disk.location()));
     }
-    refuse_others(&**disk)?;
-    let unfinished = disk.list()?;
-    unfinished.iter().filter(|name| *name != META_NEW).try_for_each(|name| disk.remove(name))?;
+    unfinished.iter().try_for_each(|name| disk.remove(name))?;
     let page_size = settings.page_size.unwrap_or(limits::PAGE_SIZE_DEFAULT);
     let [high, low] = [holdfast_base::random_number(), holdfast_base::random_number()];
     let uuid = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
