@@ -851,10 +851,10 @@ typedef bool (*hf_gives_up)(void *context);
 /* Registers functions that threads call when they wait for a lock: with the transactions for
    which they wait, as far as `interest` asks for it, and when they sleep. In waits for other
    things the thread calls `gives_up`; see `hf_wake_waits`. So it does now and then in
-   `hf_table_verify`, `hf_load_finish`, `hf_alter_finish` and `hf_alter_commit`, and where a change
-   of a definition reads or undoes what a transaction without a session has changed: these end with
-   HF_INTERRUPTED then. The functions are called with `context` until the database is closed, and
-   must not call the database nor wait for a transaction. The first ones stay. */
+   `hf_table_verify`, `hf_load_finish`, `hf_alter_finish` and `hf_alter_commit`, and where a
+   change of a definition reads or undoes what a transaction without a session has changed: these
+   end with HF_INTERRUPTED then. The functions are called with `context` until the database is
+   closed, and must not call the database nor wait for a transaction. The first ones stay. */
 hf_code hf_observe_waits(const hf_database *database, hf_interest interest, hf_waits_for waits_for,
                          hf_sleeps sleeps, hf_gives_up gives_up, void *context);
 

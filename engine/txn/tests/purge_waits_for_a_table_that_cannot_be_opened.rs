@@ -7,7 +7,6 @@ mod common;
 
 use common::*;
 use holdfast_base::Error;
-use holdfast_txn::*;
 
 const ROWS: u32 = 20;
 

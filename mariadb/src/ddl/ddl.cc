@@ -320,8 +320,8 @@ int ha_holdfast::rename_table(const char *from, const char *to)
   std::string before= name_for_others(name_from, name_to);
   if (!before.empty() && !keep_children(thd, before, MDL_SHARED_UPGRADABLE))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
-  // What a prepared transaction without a session has changed stays under the name. This waits for others that read
-  // that, before anything is locked for which others wait.
+  // What a prepared transaction without a session has changed stays under the name. This waits for
+  // others that read that, before anything is locked for which others wait.
   hf_code code= check_unprepared(name_from);
   if (code == HF_OK)
     code= rename_with_references(before, name_from, name_to, version_under(thd, name_to, to));

@@ -12,7 +12,7 @@
 //! while rows go on changing: each round follows what one view sees of the deltas and the view of
 //! the round before did not see.
 //!
-//! **Commit.** Writers are kept out, and the rest of what the deltas say is put in. One transaction,
+//! **Commit.** Writers are kept out, and the rest of what the deltas say is put in. A transaction,
 //! for all tables that change together, replaces their records, removes the notes of the new
 //! indexes and adds notes of the dropped ones: from its commit on the tables are the new ones. Then
 //! another [`TableStore`] over the same file takes the place of the old one. When the
