@@ -21,14 +21,14 @@ pub fn lints() -> anyhow::Result<()> {
     check(cargo(clippy).args(["--", "-D", "warnings"]).env("RUSTFLAGS", "--cfg sim"))
 }
 
-/// The unit tests of the checkers, and of the scheduler's report of a stuck run.
+/// The unit tests of the checkers, and of the scheduler.
 ///
 /// # Errors
 /// If they do not compile, or fail.
 pub fn unit_tests() -> anyhow::Result<()> {
     let test = "test --quiet --target-dir target/sim --package holdfast-sim --lib";
     check(cargo(test).env("RUSTFLAGS", "--cfg sim"))?;
-    let test = "test --quiet --target-dir target/sim --package holdfast-base --lib sim::tests";
+    let test = "test --quiet --target-dir target/sim --package holdfast-base --lib sim::";
     check(cargo(test).env("RUSTFLAGS", "--cfg sim"))
 }
 

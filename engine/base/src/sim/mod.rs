@@ -18,21 +18,24 @@
 //!
 //! A thread outside a run, such as one of a unit test, uses the primitives without the scheduler.
 //!
-//! Lock order: the world's mutex is innermost; it is not held while a baton is passed.
+//! Lock order: the world's mutex is innermost; it is not held while a baton is passed. A point that
+//! does not pass the baton on takes no lock: what it counts and draws is in `course`.
 //!
 //! # Invariants
-//! - `one runs`: at most one thread of a run holds the baton.
+//! - `one runs`: at most one thread of a run holds the baton, and no other touches the course.
 //! - `blocked is released`: a thread that blocks on a primitive is made ready by every release of
 //!   it.
 
+mod course;
 mod primitives;
 
 use std::backtrace::Backtrace;
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use course::Course;
 pub use primitives::*;
 
 /// The parameters of a run.
@@ -85,6 +88,19 @@ pub(crate) enum Key {
     Time,
 }
 
+impl Key {
+    /// Equal for equal keys.
+    #[inline]
+    fn hash(self) -> usize {
+        match self {
+            // Neighbours have addresses that are some words apart.
+            Key::Address(address, _) => address >> 4 ^ address >> 10,
+            Key::End(number) | Key::Park(number) => number,
+            Key::Time => 0,
+        }
+    }
+}
+
 #[derive(Debug)]
 enum State {
     Ready,
@@ -123,8 +139,7 @@ impl Baton {
 }
 
 struct World {
-    plan: Plan,
-    random: u64,
+    course: Arc<Course>,
     threads: Vec<Thread>,
     /// The numbers of those that have not ended, ascending.
     live: Vec<usize>,
@@ -132,9 +147,6 @@ struct World {
     fit: Vec<usize>,
     /// The same: threads that are ready, and are stalled.
     stalled: Vec<usize>,
-    now: u64,
-    points: u64,
-    progress_at: u64,
     switches: u64,
     stalls: u64,
     trace: u64,
@@ -144,30 +156,18 @@ struct World {
 }
 
 struct Shared {
+    plan: Plan,
+    course: Arc<Course>,
     world: parking_lot::Mutex<World>,
     /// The baton of the thread that called [`run`]; it is passed on when the first thread of the
     /// run ends.
     over: Baton,
 }
 
-thread_local!(static ME: RefCell<Option<(Arc<Shared>, usize)>> = const { RefCell::new(None) });
-
-/// Simulated time that a point takes.
-const POINT_NANOS: u64 = 40;
+// What has no destructor is found without a look at whether it was made.
+thread_local!(static ME: Cell<Option<(&'static Shared, usize)>> = const { Cell::new(None) });
 
 impl World {
-    fn draw(&mut self) -> u64 {
-        // SplitMix64, by Sebastiano Vigna.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn chance(&mut self, ppm: u32) -> bool {
-        self.draw() % 1_000_000 < u64::from(ppm)
-    }
-
     /// Returns the thread that runs next. The clock jumps if all threads wait for it. `None` if no
     /// thread can go on.
     fn next(&mut self) -> Option<usize> {
@@ -178,12 +178,12 @@ impl World {
             for &number in &self.live {
                 let thread = &self.threads[number];
                 if matches!(thread.state, State::Ready) {
-                    if thread.stalled_until <= self.points { &mut fit } else { &mut stalled }.push(number);
+                    if thread.stalled_until <= self.course.points() { &mut fit } else { &mut stalled }.push(number);
                 }
             }
             let choices = if fit.is_empty() { &stalled } else { &fit };
             let count = choices.len() as u64;
-            let chosen = (count > 0).then(|| choices[(self.draw() % count) as usize]);
+            let chosen = (count > 0).then(|| choices[(self.course.draw() % count) as usize]);
             (self.fit, self.stalled) = (fit, stalled);
             if chosen.is_some() || !self.pass_time() {
                 return chosen;
@@ -200,14 +200,29 @@ impl World {
         let Some(at) = self.live.iter().filter_map(|&number| until(&self.threads[number])).min() else {
             return false;
         };
-        self.now = self.now.max(at);
-        for &number in &self.live {
-            let thread = &mut self.threads[number];
-            if until(thread).is_some_and(|until| until <= self.now) {
-                (thread.state, thread.timed_out) = (State::Ready, true);
+        self.course.jump_to(at);
+        let now = self.course.now();
+        for nth in 0..self.live.len() {
+            let number = self.live[nth];
+            if until(&self.threads[number]).is_some_and(|until| until <= now) {
+                self.make_ready(number, true);
             }
         }
         true
+    }
+
+    fn make_blocked(&mut self, number: usize, key: Key, until: Option<u64>) {
+        self.course.block(key.hash());
+        self.threads[number].state = State::Blocked { key, until };
+    }
+
+    /// Makes a blocked thread ready.
+    fn make_ready(&mut self, number: usize, timed_out: bool) {
+        let thread = &mut self.threads[number];
+        if let State::Blocked { key, .. } = thread.state {
+            self.course.release(key.hash());
+        }
+        (thread.state, thread.timed_out) = (State::Ready, timed_out);
     }
 
     fn wake(&mut self, key: Key, all: bool) {
@@ -216,15 +231,15 @@ impl World {
         if count == 0 {
             return;
         }
-        let chosen = if all { 0 } else { (self.draw() % count as u64) as usize };
+        let chosen = if all { 0 } else { (self.course.draw() % count as u64) as usize };
         let mut passed = 0;
-        for &number in &self.live {
-            let thread = &mut self.threads[number];
-            if !waits(thread) {
+        for nth in 0..self.live.len() {
+            let number = self.live[nth];
+            if !waits(&self.threads[number]) {
                 continue;
             }
             if all || passed == chosen {
-                (thread.state, thread.timed_out) = (State::Ready, false);
+                self.make_ready(number, false);
             }
             passed += 1;
         }
@@ -232,28 +247,37 @@ impl World {
 
     fn count_switch(&mut self, to: usize) {
         self.switches += 1;
-        self.trace = (self.trace ^ self.points).wrapping_mul(0x100_0000_01b3).rotate_left(17) ^ to as u64;
+        self.trace = (self.trace ^ self.course.points()).wrapping_mul(0x100_0000_01b3).rotate_left(17) ^ to as u64;
     }
 
     fn run(&self) -> Run {
-        let World { trace, points, switches, stalls, now, .. } = *self;
-        Run { trace, points, switches, stalls, time: Duration::from_nanos(now) }
+        let World { trace, switches, stalls, .. } = *self;
+        let (points, time) = (self.course.points(), Duration::from_nanos(self.course.now()));
+        Run { trace, points, switches, stalls, time }
     }
 }
 
 impl Shared {
     /// Counts a point of thread `me`, and lets its time pass. Does not return if the run counts as
     /// stuck.
-    fn count_point(&self, me: usize) -> parking_lot::MutexGuard<'_, World> {
-        let mut world = self.world.lock();
-        world.points += 1;
-        world.now += POINT_NANOS;
-        if world.points - world.progress_at > world.plan.patience {
-            world.stuck = Some("no session makes progress");
-            drop(world);
+    #[inline]
+    fn count_point(&self, me: usize) {
+        if self.course.count_point() > self.plan.patience {
+            self.world.lock().stuck = Some("no session makes progress");
             self.report(me);
         }
-        world
+    }
+
+    /// Passes the baton from thread `me` on at a point, after which the thread may be stalled.
+    #[cold]
+    fn switch(&self, me: usize) {
+        let mut world = self.world.lock();
+        if self.course.chance(self.plan.stalls_ppm) {
+            world.stalls += 1;
+            let length = self.course.draw() % self.plan.stall_points.max(1);
+            world.threads[me].stalled_until = self.course.points() + length;
+        }
+        self.pass(world, me);
     }
 
     /// Passes the baton from thread `me` on, and returns when it is back.
@@ -344,35 +368,35 @@ fn project() -> Option<&'static Path> {
 
 /// Calls `act` with the calling thread's run and its number in it. `None` if the thread belongs to
 /// no run.
-fn within<T>(act: impl FnOnce(&Shared, usize) -> T) -> Option<T> {
-    ME.try_with(|me| me.borrow().as_ref().map(|(shared, number)| act(shared, *number))).ok().flatten()
+#[inline]
+fn within<T>(act: impl FnOnce(&'static Shared, usize) -> T) -> Option<T> {
+    ME.get().map(|(shared, number)| act(shared, number))
 }
 
 /// Runs `main` as the first thread of a run, and returns how the run went when `main` returns.
 ///
-/// Threads that `main` leaves behind never run again; a process is meant to be used for one run.
+/// Threads that `main` leaves behind never run again, and what all threads share stays in memory; a
+/// process is meant to be used for one run.
 ///
 /// # Panics
 /// If `main` does.
 pub fn run<T: Send + 'static>(plan: Plan, main: impl FnOnce() -> T + Send + 'static) -> (T, Run) {
+    let course = Arc::new(Course::new(plan.seed));
     let world = World {
-        random: plan.seed,
-        plan,
+        course: Arc::clone(&course),
         threads: Vec::new(),
         live: Vec::new(),
         fit: Vec::new(),
         stalled: Vec::new(),
-        now: 0,
-        points: 0,
-        progress_at: 0,
         switches: 0,
         stalls: 0,
         trace: 0,
         stuck: None,
         reported: 0,
     };
-    let shared = Arc::new(Shared { world: parking_lot::Mutex::new(world), over: Baton::default() });
-    let (first, _) = start(&shared, "main", main);
+    let world = parking_lot::Mutex::new(world);
+    let shared: &'static Shared = Box::leak(Box::new(Shared { plan, course, world, over: Baton::default() }));
+    let (first, _) = start(shared, "main", main);
     let baton = Arc::clone(&shared.world.lock().threads[first.number].baton);
     baton.give();
     shared.over.await_it();
@@ -393,7 +417,7 @@ struct Started<T> {
 
 /// Adds a thread to the world, ready to run, and starts it. The thread waits for the baton.
 fn start<T: Send + 'static>(
-    shared: &Arc<Shared>,
+    shared: &'static Shared,
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> (Started<T>, std::io::Result<()>) {
@@ -408,17 +432,17 @@ fn start<T: Send + 'static>(
         number
     };
     let result: Outcome<T> = Arc::default();
-    let (of_thread, shared_by_thread) = (Arc::clone(&result), Arc::clone(shared));
+    let of_thread = Arc::clone(&result);
     let spawned = std::thread::Builder::new().name(name.into()).spawn(move || {
-        ME.set(Some((Arc::clone(&shared_by_thread), number)));
+        ME.set(Some((shared, number)));
         baton.await_it();
-        if shared_by_thread.world.lock().stuck.is_some() {
-            shared_by_thread.report(number);
+        if shared.world.lock().stuck.is_some() {
+            shared.report(number);
         }
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(body));
         *of_thread.lock() = Some(outcome);
         ME.set(None);
-        end(&shared_by_thread, number);
+        end(shared, number);
     });
     (Started { number, result }, spawned.map(drop))
 }
@@ -454,26 +478,18 @@ fn end(shared: &Shared, me: usize) {
 #[inline]
 pub fn point() {
     within(|shared, me| {
-        let mut world = shared.count_point(me);
-        let (switches, stalls) = (world.plan.switches_ppm, world.plan.stalls_ppm);
-        if !world.chance(switches) {
-            return;
+        shared.count_point(me);
+        if shared.course.chance(shared.plan.switches_ppm) {
+            shared.switch(me);
         }
-        if world.chance(stalls) {
-            world.stalls += 1;
-            let length = world.plan.stall_points.max(1);
-            let length = world.draw() % length;
-            world.threads[me].stalled_until = world.points + length;
-        }
-        shared.pass(world, me);
     });
 }
 
 /// A point that always passes the baton on: the thread can do nothing until another one has run.
 pub fn step_aside() {
     within(|shared, me| {
-        let world = shared.count_point(me);
-        shared.pass(world, me);
+        shared.count_point(me);
+        shared.pass(shared.world.lock(), me);
     });
 }
 
@@ -483,8 +499,8 @@ pub(crate) fn block(key: Key, limit: Option<Duration>) -> bool {
     within(|shared, me| {
         let mut world = shared.world.lock();
         let nanos = |limit: Duration| u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX / 4);
-        let until = limit.map(|limit| world.now.saturating_add(nanos(limit).min(u64::MAX / 4)));
-        world.threads[me].state = State::Blocked { key, until };
+        let until = limit.map(|limit| shared.course.now().saturating_add(nanos(limit).min(u64::MAX / 4)));
+        world.make_blocked(me, key, until);
         shared.pass(world, me);
         shared.world.lock().threads[me].timed_out
     })
@@ -493,7 +509,11 @@ pub(crate) fn block(key: Key, limit: Option<Duration>) -> bool {
 
 /// Makes one or all of the threads ready that wait for `key`.
 pub(crate) fn wake(key: Key, all: bool) {
-    within(|shared, _| shared.world.lock().wake(key, all));
+    within(|shared, _| {
+        if shared.course.may_wait(key.hash()) {
+            shared.world.lock().wake(key, all);
+        }
+    });
 }
 
 /// True if the calling thread belongs to a run.
@@ -505,34 +525,31 @@ pub fn is_simulated() -> bool {
 /// Tells the scheduler that a session has made progress: the count towards [`Plan::patience`]
 /// begins again.
 pub fn progress() {
-    within(|shared, _| {
-        let mut world = shared.world.lock();
-        world.progress_at = world.points;
-    });
+    within(|shared, _| shared.course.progress());
 }
 
 /// A random number of the run; `None` outside a run.
 #[must_use]
 pub fn random() -> Option<u64> {
-    within(|shared, _| shared.world.lock().draw())
+    within(|shared, _| shared.course.draw())
 }
 
 /// The simulated time since the run began; `None` outside a run.
 #[must_use]
 pub fn now() -> Option<Duration> {
-    within(|shared, _| Duration::from_nanos(shared.world.lock().now))
+    within(|shared, _| Duration::from_nanos(shared.course.now()))
 }
 
 /// True if the run has planted this fault.
 #[must_use]
 pub fn is_planted(name: &str) -> bool {
-    within(|shared, _| shared.world.lock().plan.planted.as_deref() == Some(name)).unwrap_or(false)
+    within(|shared, _| shared.plan.planted.as_deref() == Some(name)).unwrap_or(false)
 }
 
 /// The number of processor cores of the run; `None` outside a run.
 #[must_use]
 pub fn cores() -> Option<usize> {
-    within(|shared, _| shared.world.lock().plan.cores)
+    within(|shared, _| shared.plan.cores)
 }
 
 #[cfg(test)]

@@ -401,11 +401,10 @@ pub fn spawn<T: Send + 'static>(
     name: &str,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> std::io::Result<JoinHandle<T>> {
-    let me = super::ME.with(|me| me.borrow().clone());
-    let Some((shared, _)) = me else {
+    let Some((shared, _)) = super::ME.get() else {
         return std::thread::Builder::new().name(name.into()).spawn(body).map(JoinHandle::Real);
     };
-    let (started, spawned) = super::start(&shared, name, body);
+    let (started, spawned) = super::start(shared, name, body);
     spawned?;
     point();
     Ok(JoinHandle::Simulated { number: started.number, result: started.result })
