@@ -1,13 +1,16 @@
-//! The bytes of a file in memory: chunks allocated as they are written, zeros elsewhere.
+//! The bytes of a file in memory: chunks allocated as they are written, zeros elsewhere. A clone
+//! shares the chunks until one of the two writes to them.
 //!
 //! Invariant: bytes at or past `len` in the last chunk are zero, so that growing exposes zeros.
+
+use std::sync::Arc;
 
 const CHUNK: usize = 64 << 10;
 
 /// A sparse array of bytes.
 #[derive(Clone, Debug, Default)]
 pub struct SparseBytes {
-    chunks: Vec<Option<Box<[u8]>>>,
+    chunks: Vec<Option<Arc<Vec<u8>>>>,
     len: u64,
 }
 
@@ -52,8 +55,8 @@ impl SparseBytes {
             if self.chunks.len() <= chunk {
                 self.chunks.resize(chunk + 1, None);
             }
-            let bytes = self.chunks[chunk].get_or_insert_with(|| vec![0; CHUNK].into_boxed_slice());
-            bytes[within..within + range.len()].copy_from_slice(&buf[range]);
+            let bytes = self.chunks[chunk].get_or_insert_with(|| Arc::new(vec![0; CHUNK]));
+            Arc::make_mut(bytes)[within..within + range.len()].copy_from_slice(&buf[range]);
         }
         if !buf.is_empty() {
             self.len = self.len.max(offset + buf.len() as u64);
@@ -73,7 +76,7 @@ impl SparseBytes {
             if range.len() == CHUNK {
                 *slot = None;
             } else if let Some(bytes) = slot {
-                bytes[within..within + range.len()].fill(0);
+                Arc::make_mut(bytes)[within..within + range.len()].fill(0);
             }
         }
     }
@@ -104,6 +107,26 @@ mod tests {
         let mut start = vec![1; CHUNK - 3];
         assert!(bytes.read(0, &mut start));
         assert!(start.iter().all(|&b| b == 0), "never written");
+    }
+
+    #[test]
+    fn a_clone_shares_what_neither_changes() {
+        let mut bytes = SparseBytes::default();
+        bytes.write(0, &vec![7; 2 * CHUNK]);
+        let mut copy = bytes.clone();
+        copy.write(1, &[8]);
+        bytes.zero(2, 1);
+        let start = |bytes: &SparseBytes| {
+            let mut start = [0; 4];
+            assert!(bytes.read(0, &mut start));
+            start
+        };
+        assert_eq!((start(&bytes), start(&copy)), ([7, 7, 0, 7], [7, 8, 7, 7]));
+        let is_shared = |n: usize| match (&bytes.chunks[n], &copy.chunks[n]) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        assert!(!is_shared(0) && is_shared(1));
     }
 
     #[test]
