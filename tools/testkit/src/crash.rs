@@ -66,7 +66,9 @@ impl Content {
         for index in offset / SECTOR as u64..=(offset + len - 1) / SECTOR as u64 {
             let current = self.sector(index);
             let lost = &mut self.lost;
-            let versions = self.unsynced.entry(index).or_insert_with(|| lost.remove(&index).unwrap_or_default());
+            // Most sectors are written once between two syncs.
+            let only = || Vec::with_capacity(1);
+            let versions = self.unsynced.entry(index).or_insert_with(|| lost.remove(&index).unwrap_or_else(only));
             if versions.len() > VERSIONS_KEPT {
                 versions.remove(1);
             }
