@@ -1,13 +1,15 @@
 //! A version by a transaction that there never was, which a check has to find beside a writer.
 //!
 //! It is forged in a copy of what a closed database leaves: in a table without indexes, so that
-//! nothing but the look at its entries tells. The writer changes another table.
+//! nothing but the look at its entries tells. The writer changes another table: now and then, and
+//! all the time while the table with the forged version is looked at.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context, anyhow, ensure};
-use holdfast::{Database, FlushAtCommit, TableDefinition, VerifyOptions, VerifyReport};
+use holdfast::{Database, FlushAtCommit, TableDefinition, VerifyOptions, VerifyProgress, VerifyReport};
 use holdfast_base::page::{self, PageHeader, PageType};
 use holdfast_base::{sim, thread};
 use holdfast_io::{Disk, FileKind, OpenOptions};
@@ -24,6 +26,9 @@ type Numbers = TableDefinition<u64, u64>;
 const NAME: &str = "z forged";
 
 const ROWS: u64 = 20;
+
+/// How long the writer waits between two commits while other files are read.
+const PAUSE: Duration = Duration::from_micros(500);
 
 /// Makes the table, which the next open drops; its file. The database is closed behind it.
 ///
@@ -92,8 +97,8 @@ fn forge(disk: &CrashDisk, plan: &Plan, file: &str, dice: &mut Dice) -> anyhow::
 fn verify_beside_writer(db: &Database) -> anyhow::Result<VerifyReport> {
     const BESIDE: &str = "z beside";
     db.create_table(&Numbers::named(BESIDE))?;
-    let (is_over, writer) = (Arc::new(AtomicBool::new(false)), db.clone());
-    let told = Arc::clone(&is_over);
+    let [is_over, is_near] = [false; 2].map(|no| Arc::new(AtomicBool::new(no)));
+    let (told, near, writer) = (Arc::clone(&is_over), Arc::clone(&is_near), db.clone());
     let thread = thread::spawn("writer", move || -> holdfast::Result<()> {
         for n in 0.. {
             if told.load(Ordering::Relaxed) {
@@ -103,10 +108,20 @@ fn verify_beside_writer(db: &Database) -> anyhow::Result<VerifyReport> {
             txn.open_table(&Numbers::named(BESIDE))?.upsert(0, n)?;
             txn.commit_with(FlushAtCommit::Lazy)?;
             sim::progress();
+            if !near.load(Ordering::Relaxed) {
+                thread::sleep(PAUSE);
+            }
         }
         Ok(())
     })?;
-    let report = db.verify(&VerifyOptions::default(), &mut |_| {});
+    let mut note = |at: &VerifyProgress| {
+        is_near.store(at.table == NAME, Ordering::Relaxed);
+        if at.table == NAME {
+            // The writer's pause ends before the table is looked at.
+            thread::sleep(PAUSE);
+        }
+    };
+    let report = db.verify(&VerifyOptions::default(), &mut note);
     is_over.store(true, Ordering::Relaxed);
     thread.join().map_err(|_| anyhow!("the writer panicked"))?.context("the writer")?;
     report.context("verify")
