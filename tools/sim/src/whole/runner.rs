@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -261,35 +262,33 @@ fn start(seed: u64, limits: &Limits) -> anyhow::Result<Ended> {
         .spawn()
         .context(NO_SETARCH)?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
+    let (open, over) = mpsc::channel::<()>();
     let read = |pipe: Option<Box<dyn Read + Send>>| {
+        let open = open.clone();
         std::thread::spawn(move || {
             let mut bytes = Vec::new();
             if let Some(mut pipe) = pipe {
                 let _ = pipe.read_to_end(&mut bytes);
             }
+            drop(open);
             String::from_utf8_lossy(&bytes).into_owned()
         })
     };
     let out = read(out.map(|p| Box::new(p) as Box<dyn Read + Send>));
     let err = read(err.map(|p| Box::new(p) as Box<dyn Read + Send>));
-    let begun = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break Some(status);
-        }
-        if begun.elapsed() > LONGEST {
-            child.kill()?;
-            child.wait()?;
-            break None;
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    };
+    drop(open);
+    // A process that ends closes its pipes.
+    let is_late = over.recv_timeout(LONGEST) == Err(RecvTimeoutError::Timeout);
+    if is_late {
+        child.kill()?;
+    }
+    let status = child.wait()?;
     let join = |thread: std::thread::JoinHandle<String>| thread.join().unwrap_or_default();
     let mut output = join(out) + &join(err);
-    if status.is_none() {
+    if is_late {
         output += &format!("the run had not ended after {LONGEST:?}\n");
     }
-    Ok(Ended { passed: status.is_some_and(|s| s.success()), output })
+    Ok(Ended { passed: !is_late && status.success(), output })
 }
 
 /// Lowers one limit after the other as long as the seed still fails, and says how to repeat it.
