@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use holdfast::raw::{Lifetime, RawDatabase};
-use holdfast::{Database, Error, Isolation, ReadTransaction, TableDefinition, WriteOptions};
+use holdfast::{Database, Error, Isolation, ReadTransaction, Stats, TableDefinition, WriteOptions};
 use holdfast_base::{sim, thread};
 use holdfast_io::Disk;
 use holdfast_testkit::CrashDisk;
@@ -233,10 +233,11 @@ impl Replaced<'_> {
         let page = self.plan.page_size as u64;
         let value = (self.bytes as u64).next_multiple_of(page) + page;
         let file = self.db.list_tables().into_iter().find(|table| table.name == NAME).context("the table")?.file;
-        let used = (used_pages(self.db, &file) + used_pages(self.db, "undo.hf")) * page;
+        let stats = self.db.stats();
+        let used = (pages_of(&stats, &file) + pages_of(&stats, "undo.hf")) * page;
         // A committer may have purged less than it has added, for it does so in slices.
         let most = (self.rows + 4) * value + 5 * self.plan.version_limit / 4 + SOME_PAGES * page;
-        let counted = self.db.stats().transactions.version_bytes;
+        let counted = stats.transactions.version_bytes;
         ensure!(used <= most, "{used} bytes are used by {} values of {}; {counted} are old", self.rows, self.bytes);
         Ok(())
     }
@@ -253,7 +254,11 @@ impl Replaced<'_> {
 }
 
 fn used_pages(db: &Database, file: &str) -> u64 {
-    db.stats().spaces.iter().find(|space| space.file == file).map_or(0, |space| space.used_pages)
+    pages_of(&db.stats(), file)
+}
+
+fn pages_of(stats: &Stats, file: &str) -> u64 {
+    stats.spaces.iter().find(|space| space.file == file).map_or(0, |space| space.used_pages)
 }
 
 /// Waits until `holds` does.

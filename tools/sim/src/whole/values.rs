@@ -55,8 +55,8 @@ pub(super) fn version_of(value: &[u8]) -> anyhow::Result<Version> {
     ensure!(value.len() >= 24, "a value of {} bytes is too short", value.len());
     let version = Version(number_at(value, 0));
     let is_wrong = |(n, piece): &(usize, &[u8])| {
-        let right = filler(version, *n);
-        piece.iter().any(|byte| *byte != right)
+        let right = [filler(version, *n); PIECE];
+        **piece != right[..piece.len()]
     };
     let wrong = value[24..].chunks(PIECE).enumerate().find(is_wrong);
     let at = wrong.map(|(n, _)| 24 + n * PIECE);
