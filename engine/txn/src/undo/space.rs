@@ -184,6 +184,11 @@ impl UndoSpace {
             no = directory.next();
         }
         let logs: Vec<PageNo> = state.pages.iter().flat_map(|page| &page.logs).copied().collect();
+        let mut sorted = logs.clone();
+        sorted.sort_unstable();
+        if let Some(pair) = sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::damaged_page(PageId::new(file.id(), pair[0]), "it begins two undo logs"));
+        }
         let space = UndoSpace::new(store, file, state);
         let (mut found, mut free, mut max) = (Vec::new(), Vec::new(), max_removed);
         for (n, &first) in logs.iter().enumerate() {
