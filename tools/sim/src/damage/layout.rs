@@ -126,6 +126,62 @@ pub const fn field(name: &'static str, at: usize, width: usize, role: Role) -> F
     Field { name, at, width, role }
 }
 
+/// The parts of the header of an image that begins at `at`, and the chain that it refers to.
+fn image_fields(image: &[u8], at: usize) -> Vec<Field> {
+    let mut fields = vec![
+        field("flags of a prior image", at, 1, Role::Code),
+        field("writer of a prior image", at + 1, 8, Role::Id),
+        field("roll pointer of a prior image", at + 9, 8, Role::Id),
+    ];
+    if image.first().is_some_and(|flags| flags & 2 != 0) {
+        fields.push(field("chain of a prior image", at + VERSION_HEADER, 4, Role::Page));
+    }
+    fields
+}
+
+/// The numbers of an entry of the version tree: where it is, the end of its key, and its value up
+/// to the header of the image.
+pub fn version_fields(page: &[u8], record: &Record) -> Vec<Field> {
+    let (at, len) = record.payload;
+    let mut fields = vec![
+        field("offset of a record", record.slot, 2, Role::Offset),
+        field("flags of an old version", at, 1, Role::Code),
+    ];
+    if record.suffix.1 > 8 {
+        // The key ends where the value begins; its numbers have their highest byte first.
+        fields.push(field("overwriter of an old version", at - 8, 8, Role::Id));
+        fields.push(field("last byte of an overwriter", at - 1, 1, Role::Id));
+    }
+    let Some(bytes) = page.get(at..at + len) else { return fields };
+    let mut from = Reader::new(bytes);
+    let here = |from: &Reader<'_>| at + len - from.rest().len();
+    let mut walk = || {
+        let flags = from.u8()?;
+        if flags & 4 != 0 {
+            fields.push(field("first page of the rest of an old version", here(&from), 4, Role::Page));
+            fields.push(field("length of the rest of an old version", here(&from) + 4, 4, Role::Count));
+            return None;
+        }
+        if flags & 2 != 0 {
+            fields.push(field("record of a delete mark", here(&from), 4, Role::Count));
+            fields.push(field("page of a delete mark", here(&from) + 4, 4, Role::Page));
+            from.u64()?;
+        }
+        fields.push(field("length of an old version's key", here(&from), 1, Role::Count));
+        let key = from.bytes_with_len()?;
+        if !key.is_empty() {
+            fields.push(field("last byte of an old version's key", here(&from) - 1, 1, Role::Code));
+        }
+        if flags & 1 != 0 {
+            fields.extend(image_fields(from.rest(), here(&from)));
+        }
+        Some(())
+    };
+    walk();
+    fields.retain(|f| f.at + f.width <= page.len());
+    fields
+}
+
 /// Where the varints and lengths of an undo record stand, and the parts of the prior image's
 /// header.
 pub fn undo_record_fields(page: &[u8], at: usize) -> Vec<Field> {
@@ -142,13 +198,7 @@ pub fn undo_record_fields(page: &[u8], at: usize) -> Vec<Field> {
         if kind & 1 != 0 {
             fields.push(field("length of a prior image", here(&from), 1, Role::Count));
             let image = from.bytes_with_len()?;
-            let begin = here(&from) - image.len();
-            fields.push(field("flags of a prior image", begin, 1, Role::Code));
-            fields.push(field("writer of a prior image", begin + 1, 8, Role::Id));
-            fields.push(field("roll pointer of a prior image", begin + 9, 8, Role::Id));
-            if image.first().is_some_and(|flags| flags & 2 != 0) {
-                fields.push(field("chain of a prior image", begin + VERSION_HEADER, 4, Role::Page));
-            }
+            fields.extend(image_fields(image, here(&from) - image.len()));
         }
         if kind & 2 != 0 {
             fields.push(field("length of a chain's reference", here(&from), 1, Role::Count));
@@ -196,4 +246,39 @@ pub fn catalog_fields(page: &[u8], at: usize, len: usize) -> Vec<Field> {
     walk();
     fields.retain(|f| f.at + f.width <= page.len());
     fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fields of an entry of the version tree with this value, on a page of its own.
+    fn names(flags: u8, body: &[u8]) -> Vec<&'static str> {
+        let (mut page, at, suffix) = (vec![0; 256], 100, 14);
+        page[64] = 1;
+        page[SLOTS] = at as u8;
+        page[SLOTS + 2] = suffix as u8;
+        page[at] = 1 + body.len() as u8;
+        let value = at + 2 + suffix;
+        page[value] = flags;
+        page[value + 1..value + 1 + body.len()].copy_from_slice(body);
+        version_fields(&page, &records(&page)[0]).iter().map(|field| field.name).collect()
+    }
+
+    #[test]
+    fn an_old_version_has_the_fields_of_what_it_has() {
+        let (image, mark, rest) =
+            ("chain of a prior image", "page of a delete mark", "length of the rest of an old version");
+        let key = [3, b'k', b'e', b'y'];
+        let of_image = names(1, &[&key[..], &[2], &[0; 24]].concat());
+        let of_mark = names(2, &[&[0; 8][..], &key].concat());
+        for (name, expected) in
+            [(image, [true, false, false]), (mark, [false, true, false]), (rest, [false, false, true])]
+        {
+            let found = [&of_image, &of_mark, &names(4, &[0; 8])].map(|names| names.contains(&name));
+            assert_eq!(found, expected, "{name}");
+        }
+        // Bytes that are no entry have fields, too.
+        assert!(names(1, &[200]).contains(&"length of an old version's key"));
+    }
 }

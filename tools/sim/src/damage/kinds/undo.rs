@@ -1,10 +1,10 @@
 //! Undo logs, their directory, the version tree.
 
-use holdfast_base::codec::get_u16;
+use holdfast_base::codec::{get_u16, get_u32};
 use rand::Rng;
 
 use super::scene::{Done, Leeway, Scene};
-use crate::damage::layout::{Field, Kind, Page, Role, VERSIONS, field, records, undo_record_fields};
+use crate::damage::layout::{Field, Kind, Page, Role, VERSIONS, field, records, undo_record_fields, version_fields};
 
 const HEADER: &[Field] = &[
     field("owner of an undo page", 64, 8, Role::Id),
@@ -25,12 +25,8 @@ const STATE: &[Field] = &[
 ];
 const LINKS: &[Field] =
     &[field("last page of an undo log", 88, 4, Role::Page), field("page before in an undo log", 92, 4, Role::Page)];
-const DIRECTORY: &[Field] = &[
-    field("entries of a directory", 64, 4, Role::Count),
-    field("next page of a directory", 68, 4, Role::Page),
-    field("an entry of a directory", 72, 4, Role::Page),
-    field("an entry of a directory", 76, 4, Role::Page),
-];
+/// Where the entries of a directory begin.
+const ENTRIES: usize = 72;
 
 /// An undo page, one of an unfinished or prepared transaction as often as any other.
 fn undo_page(scene: &mut Scene<'_>) -> Option<Page> {
@@ -86,10 +82,25 @@ pub fn record(scene: &mut Scene<'_>) -> Option<Done> {
     scene.change_one(&page, &fields)
 }
 
-/// The directory of undo logs.
+/// The directory of undo logs: its numbers, one of its entries, or an entry in the place of another
+/// one, whose log nothing leads to then.
 pub fn directory(scene: &mut Scene<'_>) -> Option<Done> {
     let page = scene.pick(|page| page.kind == Kind::Directory)?;
-    scene.change_one(&page, DIRECTORY)
+    let bytes = scene.bytes(&page)?;
+    // Damage before this one may have changed the count.
+    let count = (get_u32(bytes, 64)? as usize).clamp(1, (bytes.len() - ENTRIES) / 4);
+    let first = bytes[ENTRIES..ENTRIES + 4].to_vec();
+    let at = ENTRIES + 4 * scene.rng.random_range(0..count);
+    if at > ENTRIES && scene.rng.random_ratio(1, 3) {
+        scene.edit(&page, |bytes| bytes[at..at + 4].copy_from_slice(&first))?;
+        return scene.done(&page, &format!("the entry of a directory at {at} is that at {ENTRIES}"));
+    }
+    let fields = [
+        field("entries of a directory", 64, 4, Role::Count),
+        field("next page of a directory", 68, 4, Role::Page),
+        field("an entry of a directory", at, 4, Role::Page),
+    ];
+    scene.change_one(&page, &fields)
 }
 
 /// An entry of the version tree.
@@ -97,14 +108,9 @@ pub fn version(scene: &mut Scene<'_>) -> Option<Done> {
     let page = scene.pick(|page| page.index == VERSIONS && page.kind == Kind::Leaf)?;
     let all = records(scene.bytes(&page)?);
     let record = scene.one(&all)?;
-    let (suffix, payload) = (record.suffix, record.payload);
-    let mut fields = vec![field("offset of a record", record.slot, 2, Role::Offset)];
-    if payload.1 > 2 {
-        fields.push(field("flags of an old version", payload.0, 1, Role::Code));
-        fields.push(field("length of an old version's key", payload.0 + 1, 1, Role::Count));
-    }
-    if suffix.1 > 8 {
-        fields.push(field("overwriter of an old version", suffix.0 + suffix.1 - 8, 8, Role::Id));
-    }
-    scene.change_one(&page, &fields)
+    let fields = version_fields(scene.bytes(&page)?, &record);
+    let changed = scene.one(&fields)?;
+    let done = scene.change_one(&page, &[changed])?;
+    // A chain that goes with the version may be another row's.
+    Some(if changed.role == Role::Page { done.forged() } else { done })
 }
