@@ -135,6 +135,15 @@ impl Counters {
         result
     }
 
+    /// Table `old` was made anew: it is `new`, and counts on.
+    pub fn moves(&mut self, old: usize, new: usize) {
+        for which in 0..MARKS {
+            if let Some(counter) = self.0.remove(&(old, which)) {
+                self.0.insert((new, which), counter);
+            }
+        }
+    }
+
     /// What holds for the next life, of the tables called `names`.
     ///
     /// # Errors

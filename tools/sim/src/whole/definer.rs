@@ -96,6 +96,7 @@ impl Definer {
             30..42 => self.rename(&one, &other),
             42..46 => self.set_options(&one),
             46..56 if kind == "x" => self.set_mark(&one),
+            56..66 if kind == "x" => self.renew(&one),
             _ if kind == "x" => self.alter(&one),
             _ => self.truncate(&one),
         }
@@ -103,7 +104,7 @@ impl Definer {
 
     /// Makes a change after which there will be `then`. `refused`: what it says if it cannot be, as
     /// is known beforehand.
-    fn change(
+    pub(super) fn change(
         &self,
         then: Tables,
         refused: fn(&Error) -> bool,

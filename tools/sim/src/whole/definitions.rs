@@ -80,7 +80,10 @@ impl Definitions {
             "the catalog has {found:?}\nwhere {:?} was shown behind a change that had failed",
             self.shown
         );
-        let is_new = |name: &String| happened && found.contains_key(name) && !self.now.contains_key(name);
+        let number = |tables: &Tables, name: &String| tables.get(name).and_then(|table| table.number);
+        // Made anew, a table has another number.
+        let is_new =
+            |name: &String| happened && number(&found, name).is_some_and(|n| number(&self.now, name) != Some(n));
         let loading = self.loading.take_if(|(name, _)| is_new(name));
         let loaded = loading.map(|(name, txn)| entered(txn, found[&name].number.unwrap_or_default()));
         *self = Definitions { now: found, ..Definitions::default() };

@@ -69,6 +69,8 @@ const KINDS: &[&str] = &[
     "definitions: refused",
     "definitions: rename table",
     "definitions: set options",
+    "definitions: table made anew",
+    "definitions: table made anew and given up",
     "definitions: truncate table",
     "end: commit, lazy",
     "end: commit, synced",

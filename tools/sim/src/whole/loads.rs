@@ -98,14 +98,14 @@ impl Definer {
         order.into_iter().flat_map(entries).collect()
     }
 
-    fn rows_of(&self, name: &str) -> anyhow::Result<Vec<(u64, Vec<u8>)>> {
+    pub(super) fn rows_of(&self, name: &str) -> anyhow::Result<Vec<(u64, Vec<u8>)>> {
         let raw = self.life.raw();
         let options = RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: true };
         RawRows::open(raw, name, 0, &[])?.compare(&mut raw.begin(&options)?)
     }
 
     /// The table has the rows, and its indexes theirs.
-    fn compare_copy(&self, copy: &str, rows: &[(u64, Vec<u8>)]) -> anyhow::Result<()> {
+    pub(super) fn compare_copy(&self, copy: &str, rows: &[(u64, Vec<u8>)]) -> anyhow::Result<()> {
         let found = self.rows_of(copy).context("a table that was loaded")?;
         ensure!(found == rows, "a table that was loaded with {} rows has {}", rows.len(), found.len());
         Ok(())

@@ -50,6 +50,7 @@ mod prepared;
 mod raw_locks;
 mod raw_rows;
 mod reads;
+mod renewal;
 mod restart;
 pub mod runner;
 mod session;

@@ -111,6 +111,14 @@ impl RawRows {
         Ok(changed)
     }
 
+    /// The entries of a row: the number of the index, the key, and its unique bytes.
+    pub fn entries(&self, key: u64, value: &[u8]) -> impl Iterator<Item = (u32, Vec<u8>, usize)> {
+        (1..).zip(&self.subjects).map(move |(no, subject)| {
+            let (entry, unique) = subject.entry(key, value);
+            (no, entry, unique)
+        })
+    }
+
     /// The number of an index about a subject.
     pub fn index_of(&self, subject: Subject) -> Option<u32> {
         (1..).zip(&self.subjects).find(|(_, of)| **of == subject).map(|(no, _)| no)
