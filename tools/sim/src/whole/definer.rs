@@ -336,6 +336,7 @@ impl Definer {
         }
         let Some(alone) = alone.filter(|_| filled && self.dice.percent(85)) else {
             life.coverage.count("definitions: alter given up");
+            self.end(alter);
             return Ok(Next::On);
         };
         alone.set_added(&[]);
@@ -431,11 +432,19 @@ impl Definer {
             self.life.coverage.count("definitions: duplicate in a new index");
             ensure!(alter.duplicate().is_some(), "a duplicate is not named");
         }
-        drop(alter);
+        self.end(alter);
         if matches!(next, Next::On) {
             self.compare(name, if duplicate { add } else { &[] })?;
         }
         Ok(next)
+    }
+
+    /// Ends a change of indexes; what it leaves may be freed behind that.
+    fn end(&mut self, alter: RawAlter) {
+        if self.dice.percent(50) {
+            self.life.coverage.count("definitions: alter freed in the background");
+            alter.end_in_background();
+        }
     }
 
     /// Compares the indexes of a table that no other session uses with its rows, two of which agree

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use anyhow::Context;
-use holdfast::{Isolation, ReadOptions, ReadTable, Table, WaitMode};
+use holdfast::{Isolation, ReadOptions, ReadTable, Scan, Table, WaitMode};
 
 use super::current::Current;
 use super::flow::{Stop, demand};
@@ -56,8 +56,8 @@ impl Session {
             Way::Both => "read: range from both ends",
         });
         let mut view = self.view_of_statement(current);
-        let bounds = self.bounds(from, to, self.life.plan.keys);
-        let found = self.collect(way, rows.range(bounds)?)?;
+        let (bounds, options) = (self.bounds(from, to, self.life.plan.keys), self.options());
+        let found = self.collect(way, rows.range_with(bounds, &options)?)?;
         demand(found.is_sorted_by(|a, b| a.0 < b.0), || {
             format!("a range is out of order: {:?}", found.iter().map(|row| row.0).collect::<Vec<_>>())
         })?;
@@ -87,6 +87,15 @@ impl Session {
             _ => Bound::Excluded(to),
         };
         (low, high)
+    }
+
+    /// Whether a range is declared to be a scan, or to be none.
+    fn options(&mut self) -> ReadOptions {
+        let scan = self.dice.one_of(&[Scan::Auto, Scan::Yes, Scan::No]);
+        if scan == Scan::Yes {
+            self.life.coverage.count("read: declared scan");
+        }
+        ReadOptions::new().scan(scan)
     }
 
     fn way(&mut self) -> Way {
@@ -122,7 +131,7 @@ impl Session {
         rows: &ReadTable<'_, u64, &'static [u8]>,
     ) -> Result<(), Stop> {
         self.life.coverage.count("read: cursor that goes to several places");
-        let mut cursor = rows.cursor(&ReadOptions::new());
+        let mut cursor = rows.cursor(&self.options());
         let (mut bytes, mut value) = (Vec::new(), Vec::new());
         for _ in 0..=self.dice.below(3) {
             let from = self.dice.below(self.life.plan.keys);
@@ -193,13 +202,13 @@ impl Session {
             (false, Way::Down) => "read: index rows backwards",
             (false, Way::Both) => "read: index rows from both ends",
         });
-        let bounds = self.bounds(groups.start, groups.end, GROUPS);
+        let (bounds, options) = (self.bounds(groups.start, groups.end, GROUPS), self.options());
         let mut view = self.view_of_statement(current);
         let mut entries = Vec::new();
         if only_keys {
-            entries = self.collect(way, index.keys(bounds)?)?;
+            entries = self.collect(way, index.keys_with(bounds, &options)?)?;
         } else {
-            for (group, key, value) in self.collect(way, index.range(bounds)?)? {
+            for (group, key, value) in self.collect(way, index.range_with(bounds, &options)?)? {
                 let of_row = number_at(&value, 8);
                 demand(of_row == group, || {
                     format!("index group {group}, row {key} has group {of_row}, for {:?}", current.describe())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use holdfast::raw::{Direction, RawLock, RawOptions, RawRead, RawTransaction, RowCursor};
+use holdfast::raw::{Direction, RawLock, RawOptions, RawRead, RawTransaction, RowCursor, ScanMode};
 use holdfast::{Error, FlushAtCommit, Isolation};
 
 use super::counters::Taken;
@@ -216,7 +216,8 @@ impl Session {
         let (low, high) = (from.to_be_bytes(), to.to_be_bytes());
         let bounds = (Bound::Included(&low[..]), Bound::Excluded(&high[..]));
         let committed_if_locked = lock.is_some() && self.dice.percent(40);
-        let read = RawRead { direction, lock, committed_if_locked, ..RawRead::default() };
+        let scan = self.dice.one_of(&[ScanMode::Auto, ScanMode::Declared, ScanMode::Never]);
+        let read = RawRead { direction, lock, committed_if_locked, scan, ..RawRead::default() };
         let mut cursor = txn.cursor(&rows.table, 0, bounds, read)?;
         let mut found = Vec::new();
         while let Some((key, value)) = cursor.next()? {
