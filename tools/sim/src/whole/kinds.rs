@@ -193,6 +193,8 @@ const KINDS: &[&str] = &[
     "transaction: read committed",
     "transaction: read only",
     "transaction: repeatable read",
+    "transaction: run again",
+    "transaction: run by the engine",
     "transaction: serializable",
     "transaction: snapshot isolation",
     "transactions",

@@ -52,6 +52,7 @@ mod raw_rows;
 mod reads;
 mod renewal;
 mod restart;
+mod retried;
 pub mod runner;
 mod session;
 mod settings;

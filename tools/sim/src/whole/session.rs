@@ -57,6 +57,7 @@ impl Session {
                 35..45 => self.held(),
                 45..50 if self.life.plan.temporary => self.temporary(),
                 50..57 => self.shared(),
+                57..64 if !self.life.damages() => self.retried(),
                 _ => self.read_write(),
             };
             done.with_context(|| format!("session {}", self.number))?;
