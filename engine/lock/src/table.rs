@@ -147,8 +147,8 @@ impl LockManager {
     /// if it holds enough of them and the table lock is free. It does not wait for one: it has the
     /// rows, and the transaction that is in the way may wait for one of them. Where an exclusive
     /// lock is not to be had, a shared one replaces the shared locks. If none replaces locks in
-    /// `index`, another index is looked for, before the number at which the next look comes is raised:
-    /// that look may come with a lock in `index` again.
+    /// `index`, another index is looked for. Only then is the number raised at which the next look
+    /// comes: that look may come with a lock in `index` again.
     pub(crate) fn escalate(&self, owner: &Arc<Owner>, index: IndexId) {
         let (all, here) = {
             let held = owner.held.lock();

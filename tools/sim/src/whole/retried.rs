@@ -36,7 +36,7 @@ impl Session {
             let rows = txn.open_table(&table(&place.name))?;
             for _ in 0..steps {
                 if let Err(stop) = self.step(current, place.number, &rows) {
-                    self.goes_on(stop, &mut wrong)?;
+                    self.is_met(stop, &mut wrong)?;
                 }
                 self.pause();
             }
@@ -63,7 +63,7 @@ impl Session {
     }
 
     /// Fails if the attempt ends with its statement; an answer that nothing explains is `wrong`.
-    fn goes_on(&self, stop: Stop, wrong: &mut Option<anyhow::Error>) -> holdfast::Result<()> {
+    fn is_met(&self, stop: Stop, wrong: &mut Option<anyhow::Error>) -> holdfast::Result<()> {
         let told = match stop {
             Stop::Error(error) => match self.sort(&error) {
                 Ok(Flow::On) => return Ok(()),
