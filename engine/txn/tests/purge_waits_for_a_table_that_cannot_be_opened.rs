@@ -51,6 +51,28 @@ fn and_purges_it_when_it_can_be_opened() {
     db.verify_clean();
 }
 
+/// The two versions share the chain: the first one's reference is all that purge gives up.
+#[test]
+fn and_gives_up_what_a_changed_head_has_left() {
+    let db = Db::new();
+    let value = |head: u8| [[head; HEAD].as_slice(), &[b'x'; 10_000]].concat();
+    db.commit(|txn| txn.insert(&db.other, b"k", headed(&value(b'0'))).unwrap());
+    while db.purge() > 0 {}
+    db.commit(|txn| {
+        assert!(txn.get_locked(&db.other, b"k", LockMode::Exclusive, None, &mut Vec::new()).unwrap());
+        assert!(txn.update(&db.other, b"k", headed(&value(b'1')), None).unwrap());
+    });
+    assert_eq!(db.store.metrics().get(Counter::OverflowShares), 1);
+    let db = db.reopen();
+    make_unusable(&db, &Error::invalid("no such file"));
+    let db = db.reopen();
+    while db.purge() > 0 {}
+    db.commit(|txn| assert!(txn.delete(&db.other, b"k", None).unwrap()));
+    while db.purge() > 0 {}
+    assert_eq!(db.physical(&db.other), 0);
+    db.verify_clean();
+}
+
 #[test]
 fn but_not_for_one_that_is_damaged() {
     let db = deleted();

@@ -333,8 +333,7 @@ impl Purger {
             *left -= 1;
             let record = UndoRecord::decode(bytes).ok_or_else(|| self.undo.damaged(roll.page()))?;
             let index = self.indexes.get(record.index);
-            let asks = record.deletes || record.chain_pages(self.undo.page_size()) > 0;
-            if index.is_none() && asks {
+            if index.is_none() && record.asks_purge() {
                 self.indexes.check_awaited(record.index)?;
             }
             let pinned = index.as_ref().and_then(|i| i.pin());

@@ -65,6 +65,13 @@ impl<'a> UndoRecord<'a> {
         chain.filter(|_| !is_shared).map_or(0, |chain| chain.len.div_ceil(page_size as u32))
     }
 
+    /// Whether purge has something to do for it in the table: a delete mark goes, or the reference
+    /// of the version before to a chain, which the new version may share.
+    #[must_use]
+    pub fn asks_purge(&self) -> bool {
+        self.deletes || self.prior.and_then(values::chain_of).is_some()
+    }
+
     /// Decodes a record at the start of `bytes`; `None` if it is not one.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<UndoRecord<'a>> {
