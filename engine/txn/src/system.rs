@@ -217,7 +217,7 @@ impl TxnSystem {
     /// Transactions that have changed it are not rolled back to their end before it is
     /// [forgotten](TxnSystem::forget), or the next open can use it.
     pub fn register_unusable(&self, id: IndexId, file: &str, why: &Error) {
-        let what = || format!("{file}, which an unfinished transaction has changed, could not be opened: {why}");
+        let what = || format!("{file}, with changes that are not undone or purged, could not be opened: {why}");
         let why = if why.is_damage() { why.clone() } else { Error::Incompatible(what()) };
         self.indexes.add_unusable(id, why);
     }

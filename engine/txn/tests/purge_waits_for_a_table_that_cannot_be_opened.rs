@@ -73,6 +73,34 @@ fn and_gives_up_what_a_changed_head_has_left() {
     db.verify_clean();
 }
 
+/// A reader of another table that found nothing got the error of the table, if its view was older
+/// than the commit of a prepared transaction that had changed the table.
+#[test]
+fn and_costs_no_view_a_version() {
+    let mut setup = Setup::default();
+    setup.txn.shelf_bytes = 0;
+    let db = Db::with(setup);
+    db.commit(|txn| txn.insert(&db.other, b"k", b"small").unwrap());
+    while db.purge() > 0 {}
+    let mut txn = db.begin();
+    assert!(txn.delete(&db.other, b"k", None).unwrap());
+    txn.prepare(b"xid", FlushAtCommit::Sync).unwrap();
+    drop(txn);
+    let db = db.reopen();
+    make_unusable(&db, &Error::invalid("no such file"));
+    let mut old = db.snapshot();
+    db.sys.adopt(b"xid").unwrap().commit(FlushAtCommit::Lazy).unwrap();
+    // The undo log of each is in the page of the one before, once the view is a long one.
+    for n in 0..ROWS {
+        db.commit(|txn| txn.insert(&db.rows, &n.to_be_bytes(), b"new").unwrap());
+        while db.purge() > 0 {}
+    }
+    assert_eq!(db.sys.history_length(), 0);
+    for n in 0..ROWS {
+        assert!(!old.get(&db.rows, &n.to_be_bytes(), &mut Vec::new()).unwrap(), "row {n}");
+    }
+}
+
 #[test]
 fn but_not_for_one_that_is_damaged() {
     let db = deleted();

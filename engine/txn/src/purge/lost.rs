@@ -10,7 +10,8 @@
 //! * A record on the shelf that does not decode is passed over. Its log is retired already.
 //! * Where the version tree is damaged, a version that a view needs is not kept.
 //! * A committed log with a delete mark or a chain in a table that could not be opened is set
-//!   aside, too, as far as it is not purged: the next open may find the table, and the log.
+//!   aside, too, as far as it is not purged: the next open may find the table, and the log. No
+//!   version is lost by that.
 //!
 //! A reader that finds a version in neither place takes it that there is none for its view. So
 //! views that are older than what was lost get the damage as an error there. Views to come need
@@ -39,10 +40,14 @@ impl LostVersions {
         self.upto.fetch_max(no.0, Ordering::Release);
     }
 
-    /// The log of `txn`, which committed as `no`, is set aside.
+    /// The log of `txn`, which committed as `no`, is set aside because of `error`. What views need
+    /// of a log is kept elsewhere before purge asks something about a table, so only damage of the
+    /// log costs a version.
     pub fn set_aside(&self, txn: TxnId, no: CommitNo, error: &Error) {
         self.what.lock().1.insert(txn);
-        self.note(no, error);
+        if error.is_damage() {
+            self.note(no, error);
+        }
     }
 
     /// Whether a log is set aside.
@@ -52,7 +57,7 @@ impl LostVersions {
 
     /// Whether the log of `txn` is set aside.
     pub fn is_set_aside(&self, txn: TxnId) -> bool {
-        self.upto.load(Ordering::Acquire) > 0 && self.what.lock().1.contains(&txn)
+        self.what.lock().1.contains(&txn)
     }
 
     /// For a reader that has found nothing for `view`.
