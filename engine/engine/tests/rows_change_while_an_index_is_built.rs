@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use common::rows::{begin, covering, entry};
+use holdfast::metrics::Counter;
 use holdfast::raw::{IndexSource, Lifetime, RawAlter, RawDatabase, RawRead, RawTable, RawTransaction};
-use holdfast::{Error, FlushAtCommit, Result, VerifyOptions};
+use holdfast::{Builder, Error, FlushAtCommit, Result, VerifyOptions};
 use holdfast_testkit::SplitMix64;
 
 /// The rows: what they are indexed by.
@@ -21,7 +22,11 @@ fn covered(id: u32, a: u32) -> Vec<u8> {
 
 /// A database with the table `t` of rows, one in three of 0..300.
 fn filled() -> (RawDatabase, Rows) {
-    let db = RawDatabase::new(common::small().in_memory().unwrap());
+    filled_with(common::small())
+}
+
+fn filled_with(settings: Builder) -> (RawDatabase, Rows) {
+    let db = RawDatabase::new(settings.in_memory().unwrap());
     db.create_table("t", &[], b"old", Lifetime::Lasting).unwrap();
     let (table, mut txn, mut rows) = (db.open_table("t").unwrap(), begin(&db), Rows::new());
     for id in (0..300u32).step_by(3) {
@@ -191,6 +196,33 @@ fn an_entry_may_be_there_twice_when_the_index_is_filled() {
     }
     alter.finish().unwrap();
     put_all(&db, &mut rows, &[(6, Some(3)), (12, Some(9))]);
+    commit(&db, &mut alter).unwrap();
+    drop(alter);
+    let mut wanted: Vec<_> = rows.iter().map(|(&id, &a)| (entry(a, id), covered(id, a))).collect();
+    wanted.sort();
+    assert_eq!(read(&db, 1), wanted);
+    assert_sound(&db);
+}
+
+/// Another table changes so much that the view of the round before is given up.
+#[test]
+fn a_round_follows_all_notes_if_the_view_of_the_one_before_is_given_up() {
+    let (db, mut rows) = filled_with(common::small().version_limit_bytes(1 << 20));
+    let value = "x".repeat(1_000);
+    let write = |id| db.database().transact(|txn| txn.open_table(&common::ROWS)?.upsert(id, &value).map(drop));
+    let write_all = || (0..2_000).try_for_each(write).unwrap();
+    write_all();
+    let mut alter = db.begin_alter("t", &[("second", true)], true, common::WAIT).unwrap();
+    let filled_from = rows.clone();
+    put_all(&db, &mut rows, &[(3, Some(1_000)), (6, Some(1_001)), (9, None)]);
+    for (&id, &a) in &filled_from {
+        alter.push(0, &entry(a, id), 4, &covered(id, a)).unwrap();
+    }
+    alter.finish().unwrap();
+    while db.database().metrics().get(Counter::TrxSnapshotTooOld) == 0 {
+        write_all();
+    }
+    put_all(&db, &mut rows, &[(3, None), (12, Some(1_002))]);
     commit(&db, &mut alter).unwrap();
     drop(alter);
     let mut wanted: Vec<_> = rows.iter().map(|(&id, &a)| (entry(a, id), covered(id, a))).collect();

@@ -155,8 +155,8 @@ impl Alteration {
         let mut last = usize::MAX;
         while !self.deltas.is_empty() {
             let followed = match self.merge(instance) {
-                // One of the two may go until the end.
-                Err(Error::DuplicateKey) => {
+                // One of the two may go until the end, and the last round has another view.
+                Err(Error::DuplicateKey | Error::SnapshotTooOld) => {
                     self.refused = None;
                     return Ok(());
                 }
