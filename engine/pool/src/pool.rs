@@ -213,12 +213,14 @@ impl Pool {
     fn bring_in_or_wait(&self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<()> {
         let core = &*self.core;
         if let Some(frame) = space.translation.frame(no) {
-            let header = core.frames.header(frame);
-            core.latch_shared(header);
-            let there = header.holds(space.page_id(no).to_u64());
-            header.latch.release_shared();
-            if there {
-                return Ok(());
+            let (header, id) = (core.frames.header(frame), space.page_id(no));
+            let there = || header.holds(id.to_u64());
+            if core.latch_shared_while(header, there) {
+                let is_there = there();
+                header.latch.release_shared();
+                if is_there {
+                    return Ok(());
+                }
             }
         }
         let fill = acc.fill();
