@@ -342,11 +342,12 @@ impl Pool {
         self.core.prefetch_inner(space, no, acc);
     }
 
-    /// How far ahead a scan may ask for pages: three quarters of the scan budget. The rest is for
-    /// those that it has just read; more would push each other out before they are used.
+    /// How far ahead a scan may ask for pages: three quarters of the scan budget of one partition,
+    /// for neighbours belong to the same one. The rest is for those that it has just read; more
+    /// would push each other out before they are used.
     #[must_use]
     pub fn farthest_ahead(&self) -> usize {
-        scan_budget(self.core.active_frames()) * 3 / 4
+        scan_budget(self.core.active_frames() / self.core.partitions.len()) * 3 / 4
     }
 
     /// Waits until no read-ahead is queued or in progress.

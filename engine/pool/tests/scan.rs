@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::Bed;
+use common::{Bed, PAGE};
 use holdfast_base::PageNo;
 use holdfast_io::MemoryDisk;
 use holdfast_metrics::Counter;
@@ -82,10 +82,29 @@ fn read_ahead_brings_pages_and_counts_what_was_useless() {
 fn read_ahead_of_pages_that_are_not_there_harms_nobody() {
     let bed = Bed::new(64);
     bed.create_many(10);
-    bed.space.file().set_len(50 * common::PAGE as u64).unwrap();
+    bed.space.file().set_len(50 * PAGE as u64).unwrap();
     let acc = bed.pool.access(AccessKind::Range);
     bed.pool.prefetch(&bed.space, &[PageNo(20), PageNo(9999)], &acc);
     assert!(bed.space.damaged().is_none());
     assert_eq!(bed.metrics.get(Counter::ReadAhead), 0);
     assert_eq!(bed.pool.stats().resident, 10);
+}
+
+/// Neighbours belong to one partition. What was read ahead for a scan was counted against the room
+/// of all partitions together, and a partition of less than eight frames counted as one of eight.
+#[test]
+fn read_ahead_keeps_to_the_room_of_small_partitions() {
+    let adjust = |mut c: holdfast_pool::PoolConfig| {
+        c.partitions = 8;
+        c
+    };
+    let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, 1024);
+    bed.create_many(200);
+    assert_eq!(bed.pool.farthest_ahead(), 12);
+    bed.pool.resize(32 * PAGE as u64).unwrap();
+    assert_eq!(bed.pool.farthest_ahead(), 0);
+    let missing = |no: &PageNo| !bed.pool.is_resident(&bed.space, *no);
+    let pages: Vec<PageNo> = (0..200).map(PageNo).filter(missing).take(8).collect();
+    let acc = bed.pool.access(AccessKind::Range);
+    assert_eq!(bed.pool.prefetch(&bed.space, &pages, &acc), 2);
 }

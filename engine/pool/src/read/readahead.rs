@@ -10,7 +10,7 @@
 
 use holdfast_base::PageNo;
 use holdfast_metrics::Counter;
-use holdfast_policy::{Policy, ScanHint, Touch};
+use holdfast_policy::{Policy, ScanHint, Touch, scan_budget};
 
 use crate::core::Core;
 use crate::read::readahead_queue::{BATCH, Job};
@@ -77,8 +77,10 @@ impl Core {
 
     /// Most pages queued or being read.
     fn read_ahead_limit(&self) -> usize {
-        // Partitions differ by a frame at most.
-        (self.partitions[0].lock().scan_room() * self.partitions.len() / 2).max(1)
+        // Partitions differ by a frame at most. In a pool that has shrunk they may be so small that
+        // the one page for which each has room is too much.
+        let room = self.partitions[0].lock().scan_room() * self.partitions.len();
+        (room.min(scan_budget(self.active_frames())) / 2).max(1)
     }
 
     /// Reads pages of one space.
