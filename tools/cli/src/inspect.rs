@@ -186,11 +186,15 @@ pub(crate) fn log(args: &LogArgs) -> Result<Outcome> {
     let moving = "another program has the database open, or had it, and what was to be read is being used again; \
                   run the command again, or once the database is closed";
     let lock = disk.lock(DirLockMode::Shared);
-    if matches!(lock, Err(Error::AlreadyOpen(_))) {
-        return Err(anyhow!(moving)).with_context(unread);
-    }
+    let is_open = matches!(lock, Err(Error::AlreadyOpen(_)));
     if !error.is_damage() {
-        return Err(error).with_context(unread);
+        // A file that was renamed or cut meanwhile cannot be read.
+        let is_moving = is_open && error.is_unread() && !error.is_refusal();
+        let error = anyhow::Error::new(error);
+        return Err(if is_moving { error.context(moving) } else { error }).with_context(unread);
+    }
+    if is_open {
+        return Err(anyhow!(moving)).with_context(unread);
     }
     match read_log(&disk, args) {
         Err(error) if error.is_damage() => {

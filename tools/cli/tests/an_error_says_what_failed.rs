@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use holdfast::Database;
+use holdfast_base::checksum;
+use holdfast_base::codec::put_u32;
 
 fn database(dir: &Path) -> PathBuf {
     let data = dir.join("data.hf");
@@ -83,4 +85,23 @@ fn of_a_log_that_another_program_writes() {
     let out = dump();
     assert_eq!(out.status.code(), Some(3), "{}", message(&out));
     assert!(String::from_utf8_lossy(&out.stdout).contains("the log is damaged"));
+}
+
+/// It was said instead that another program has the database open.
+#[test]
+fn of_a_log_of_another_version_that_a_program_has_open() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = dir.path().join("data.hf");
+    let db = Database::create(&data).unwrap();
+    let segment = File::options().read(true).write(true).open(data.join("wal.000001")).unwrap();
+    let mut header = [0; 100];
+    segment.read_exact_at(&mut header, 0).unwrap();
+    put_u32(&mut header, 8, 999);
+    let sum = checksum(&header[..96]);
+    put_u32(&mut header, 96, sum);
+    segment.write_all_at(&header, 0).unwrap();
+    let out = holdfast(&data, "dump-log", &[]).output().unwrap();
+    assert_eq!(out.status.code(), Some(1), "{}", message(&out));
+    assert!(message(&out).contains("log format 999"), "{}", message(&out));
+    drop(db);
 }
