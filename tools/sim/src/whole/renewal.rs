@@ -13,6 +13,7 @@ use holdfast::{Error, Isolation};
 use super::definer::{Definer, Next};
 use super::definitions::Definition;
 use super::history::{Item, Txn, Version, Write};
+use super::places;
 use super::raw_rows::{ENTRY, RawRows};
 use super::values::{number_at, tag_of, value};
 
@@ -56,11 +57,13 @@ impl Definer {
         let mut then = self.tables();
         then.insert(name.into(), Definition { number: None, options: options.to_vec(), ..definition.clone() });
         let next = self.change(then, |_| false, |raw| raw.replace_by(&mut [&mut load], &[&options]))?;
+        // Also behind a change that has failed: others may use the new table, and a crash may
+        // leave it.
+        let number = places::changing(life.db()).get(name).copied();
+        if let Some((old, new)) = definition.number.zip(number) {
+            life.counters.lock().go_on(old, new);
+        }
         if matches!(next, Next::On) {
-            let number = self.tables().get(name).and_then(|table| table.number);
-            if let Some((old, new)) = definition.number.zip(number) {
-                life.counters.lock().moves(old, new);
-            }
             self.compare_copy(name, &rows)?;
         }
         Ok(next)
