@@ -7,6 +7,8 @@ mod common;
 
 use common::*;
 use holdfast_base::Error;
+use holdfast_metrics::Counter;
+use holdfast_txn::*;
 
 const ROWS: u32 = 20;
 
