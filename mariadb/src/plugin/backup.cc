@@ -114,7 +114,8 @@ static bool copy_definitions(const Definitions &definitions, const fs::path &dir
 
 extern "C" bool is_killed(void *thd)
 {
-  return thd_killed(static_cast<THD *>(thd));
+  // max_statement_time and KILL SOFT kill softly.
+  return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED;
 }
 
 /* Under which name the database lies in the data directory when the backup is put there. */

@@ -108,7 +108,7 @@ extern "C" bool store_row(void *context, const hf_cell *cells, size_t count)
 {
   Filling *filling= static_cast<Filling *>(context);
   TABLE *table= filling->table;
-  if (thd_killed(filling->thd))
+  if (thd_kill_level(filling->thd) != THD_IS_NOT_KILLED)
     return false;
   restore_record(table, s->default_values);
   // Text that was cut short is shown as it is.
