@@ -161,8 +161,11 @@ int ha_holdfast::external_lock(THD *thd, int type)
 /* What a prepared transaction has changed would not be in a copy. */
 int ha_holdfast::begin_statement(THD *thd)
 {
-  int error= is_to_be_replaced ? fail(check_unprepared(name)) : 0;
-  return error ? error : connection->statement(thd);
+  hf_code code= is_to_be_replaced ? check_unprepared(name) : HF_OK;
+  // The server would say that it cannot lock the table.
+  if (code == HF_INTERRUPTED)
+    thd->send_kill_message();
+  return code != HF_OK ? fail(code) : connection->statement(thd);
 }
 
 int ha_holdfast::start_stmt(THD *thd, thr_lock_type type)

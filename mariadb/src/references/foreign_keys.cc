@@ -251,6 +251,8 @@ static int check_new(THD *thd, Reference &reference, const TABLE *form)
     code= check_unprepared(reference.parent);
   if (code == HF_LOCK_TIMEOUT)
     my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+  if (code == HF_INTERRUPTED)
+    thd->send_kill_message();
   if (code != HF_OK)
     return server_error(code, thd);
   Read_definition parent(thd, reference.parent);
