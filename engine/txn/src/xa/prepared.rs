@@ -71,13 +71,10 @@ impl Prepared {
         }
     }
 
-    /// The indexes that it has changed, if that is known.
-    fn changed(&self) -> Option<&[IndexId]> {
-        match self {
-            Prepared::Held | Prepared::Read => None,
-            Prepared::Waiting(loser) => loser.changed.as_deref(),
-            Prepared::Adopted(changed) => Some(changed),
-        }
+    /// Whether it waits for a decision, and is known to have changed one of `indexes`.
+    fn is_in_the_way(&self, indexes: &[IndexId]) -> bool {
+        let Prepared::Waiting(loser) = self else { return false };
+        loser.changed.iter().flatten().any(|index| indexes.contains(index))
     }
 }
 
@@ -155,8 +152,11 @@ impl PreparedTxns {
 
     /// Transaction `txn` is not prepared any more under `xid`, or was not after all.
     pub fn release(&self, xid: Vec<u8>, txn: TxnId) {
-        self.list.lock().remove(&(xid, txn));
-        self.settled.notify_all();
+        let released = self.list.lock().remove(&(xid, txn));
+        // Nothing waits for one that its session has, and each commit with an xid comes here.
+        if !matches!(released, Some(Prepared::Held)) {
+            self.settled.notify_all();
+        }
     }
 
     /// Lists a prepared transaction that no session holds (any more).
@@ -179,15 +179,19 @@ impl PreparedTxns {
     ) -> Result<bool> {
         let is_unknown = |one: &Prepared| matches!(one, Prepared::Waiting(loser) if loser.changed.is_none());
         let waits = |list: &BTreeMap<Name, Prepared>| {
-            !list.values().any(is_unknown) && list.values().any(|one| one.is_in_hand(indexes))
+            !list.values().any(|one| is_unknown(one) || one.is_in_the_way(indexes))
+                && list.values().any(|one| one.is_in_hand(indexes))
         };
         let mut list = self.list.lock();
         loop {
             wait.at(&self.settled, &mut list, waits)?;
+            // Whatever becomes of the others.
+            if list.values().any(|one| one.is_in_the_way(indexes)) {
+                return Ok(true);
+            }
             let mut unknown = list.iter_mut().filter(|(_, one)| is_unknown(one));
             let Some((name, mut loser)) = unknown.find_map(|(name, one)| Some((name.clone(), one.take()?))) else {
-                let mut changed = list.values().filter_map(Prepared::changed).flatten();
-                return Ok(changed.any(|index| indexes.contains(index)));
+                return Ok(false);
             };
             drop(list);
             let changed = reads(&loser);
@@ -227,11 +231,16 @@ mod tests {
 
     const CHANGED: [IndexId; 1] = [IndexId(5)];
 
+    /// A prepared transaction whose session has gone.
+    fn left() -> Loser {
+        let (owner, log) = (Owner::new(1), UndoLog::in_memory(1));
+        Loser { owner, log, xid: None, left: Left::All, stopped_by: None, changed: None }
+    }
+
     /// One prepared transaction that waits.
     fn one_waits() -> PreparedTxns {
-        let (prepared, log) = (PreparedTxns::default(), UndoLog::in_memory(1));
-        let loser = Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None };
-        prepared.list(b"left".to_vec(), loser);
+        let prepared = PreparedTxns::default();
+        prepared.list(b"left".to_vec(), left());
         prepared
     }
 
@@ -309,6 +318,18 @@ mod tests {
             prepared.release(b"left".to_vec(), loser.log.txn());
             assert!(!change.join().unwrap().unwrap());
         });
+    }
+
+    /// The change waited for the end of the other one, and failed then all the same.
+    #[test]
+    fn nothing_is_waited_for_or_read_beside_one_that_is_in_the_way() {
+        let prepared = one_waits();
+        let read = |_: &Loser| Ok(CHANGED.to_vec());
+        assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap());
+        prepared.list(b"adopted".to_vec(), left());
+        prepared.adopt(b"adopted", read).unwrap();
+        prepared.list(b"unread".to_vec(), left());
+        assert!(prepared.has_changed(&CHANGED, &at_once(), |_| Err(Error::WouldBlock)).unwrap());
     }
 
     #[test]
