@@ -501,13 +501,14 @@ impl Txn {
                 unprepared.map_or(Ok(()), |lsn| self.system.wait_durable(lsn, self.prepared))
             }
             Err(error) => {
-                let (txn, is_said) = (log.txn(), log.is_prepared());
-                let unsaid = self.xid.take_if(|_| !is_said);
-                self.system.abandon_rollback(owner, log, self.xid.take(), &error);
+                let (txn, is_said, xid) = (log.txn(), log.is_prepared(), self.xid.take());
+                self.system.abandon_rollback(owner, log, xid.clone().filter(|_| is_said), &error);
                 // Not before: a change of a definition that does not find it among the prepared
                 // transactions any more has to find the loser.
-                if let Some(xid) = unsaid {
-                    self.system.prepared.release(xid, txn);
+                match xid {
+                    Some(xid) if is_said => self.system.prepared.leave_to_losers(xid, txn),
+                    Some(xid) => self.system.prepared.release(xid, txn),
+                    None => {}
                 }
                 Err(error)
             }

@@ -15,8 +15,9 @@
 //! not given up so: a server has written down by then that the transaction ends.
 //!
 //! An xid is in use as long as the first page of the log carries it, and until an attempt to undo
-//! the changes has ended: from then on the transaction is a loser like others
-//! ([`crate::recovery::losers`]).
+//! the changes has ended. From the end of a rollback that has failed on the transaction is a loser
+//! like others ([`crate::recovery::losers`]), also if the page carries the xid still: one that was
+//! adopted is no more, and the changes of definitions that wait for it ask the losers.
 //!
 //! No two prepared transactions get the same xid. If an open finds two all the same, both are
 //! listed, and each has to be ended.
@@ -42,6 +43,7 @@ pub struct PreparedTxn {
 /// Where a prepared transaction is.
 #[derive(Debug)]
 enum Prepared {
+    /// Its session has it, or the losers do, since its rollback has failed.
     Held,
     Waiting(Loser),
     /// It waits, and a thread that reads its log has it.
@@ -157,6 +159,15 @@ impl PreparedTxns {
         if !matches!(released, Some(Prepared::Held)) {
             self.settled.notify_all();
         }
+    }
+
+    /// The rollback of transaction `txn` has failed while its log says `xid`: it is among the losers
+    /// by now, which may have released it already.
+    pub fn leave_to_losers(&self, xid: Vec<u8>, txn: TxnId) {
+        if let Some(prepared) = self.list.lock().get_mut(&(xid, txn)) {
+            *prepared = Prepared::Held;
+        }
+        self.settled.notify_all();
     }
 
     /// Lists a prepared transaction that no session holds (any more).
@@ -318,6 +329,20 @@ mod tests {
             prepared.release(b"left".to_vec(), loser.log.txn());
             assert!(!change.join().unwrap().unwrap());
         });
+    }
+
+    /// A change of a definition waited for it for its whole time, as long as its log could not be
+    /// written: it is blocked, and keeps no session waiting.
+    #[test]
+    fn one_whose_rollback_has_failed_is_left_to_the_losers() {
+        let prepared = one_waits();
+        let loser = prepared.adopt(b"left", |_| Ok(CHANGED.to_vec())).unwrap();
+        prepared.leave_to_losers(b"left".to_vec(), loser.log.txn());
+        assert!(!prepared.has_changed(&CHANGED, &at_once(), |_| Ok(Vec::new())).unwrap());
+        assert!(prepared.reserve(b"left", TxnId(7)).is_err(), "the log says the xid");
+        prepared.release(b"left".to_vec(), loser.log.txn());
+        prepared.leave_to_losers(b"left".to_vec(), loser.log.txn());
+        prepared.reserve(b"left", TxnId(7)).unwrap();
     }
 
     /// The change waited for the end of the other one, and failed then all the same.
