@@ -172,7 +172,7 @@ impl LockManager {
     }
 
     /// Replaces row locks of the owner in `index`, where it has enough of them, by a table lock.
-    /// False if that is not free.
+    /// False if that is not free, or replaces none since others wait for all of them.
     fn escalate_in(&self, owner: &Arc<Owner>, index: IndexId) -> bool {
         let rows: Vec<Arc<[u8]>> = {
             let held = owner.held.lock();
@@ -192,9 +192,11 @@ impl LockManager {
         };
         // Where others wait, they were promised that this lock is what they wait for.
         let is_kept = |(_, key): &(IndexId, Arc<[u8]>)| !self.release_uncontended(owner, index, key, mode.row());
+        let before = rows.len();
         let kept: Vec<_> = rows.into_iter().filter(is_kept).collect();
+        let has_replaced = kept.len() < before;
         owner.held.lock().rows.extend(kept);
-        true
+        has_replaced
     }
 }
 
@@ -428,5 +430,23 @@ mod tests {
         assert!(manager.holds_row(&owner, T, b"any"));
         manager.release_all(&owner);
         assert_eq!(manager.memory(), 0);
+    }
+
+    /// Of an index in which others wait for each of the locks it was said that they had become a
+    /// table lock: the next look came with the next lock, and went through all again.
+    #[test]
+    fn locks_that_others_wait_for_put_the_next_look_off() {
+        let (manager, [owner, other, waiter]) = (LockManager::new(1 << 20, Metrics::new()), [1, 2, 3].map(Owner::new));
+        let elsewhere = IndexId(2);
+        for key in (0..ESCALATION_MIN as u32).map(u32::to_be_bytes) {
+            manager.lock_row(&owner, elsewhere, &key, Exclusive, LONG, None).unwrap();
+            manager.lock_row(&owner, T, &key, Exclusive, LONG, None).unwrap();
+            let row = manager.row(T, &key);
+            manager.shard(&row).lock().change(&row, |lock| lock.queue.enqueue(&waiter, Mode::Exclusive, false));
+        }
+        assert!(manager.lock_table(&other, elsewhere, Shared));
+        manager.escalate(&owner, elsewhere);
+        assert_eq!(owner.row_locks(), 2 * ESCALATION_MIN);
+        assert_eq!(owner.held.lock().escalation_refused_at, 2 * ESCALATION_MIN);
     }
 }
