@@ -84,7 +84,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    #[cfg(all(debug_assertions, not(miri)))]
+    #[cfg(all(debug_assertions, not(any(loom, shuttle, miri))))]
     #[test]
     fn a_wait_under_a_latch_is_told() {
         latches::took();

@@ -526,6 +526,7 @@ impl Purger {
         if !(much_waits || is_over_limit) || !self.can_purge() {
             return;
         }
+        latches::none_while_waiting_for("the purge mutex");
         let far_behind = is_over_limit || waiting > self.config.purge_wait_above;
         let state = if far_behind { self.turn.try_lock_for(HELP_WAIT) } else { self.turn.try_lock() };
         if let Some(mut state) = state {
