@@ -87,17 +87,12 @@ static bool reads_to_write(int command, int isolation)
   }
 }
 
-/* Whether the statement copies a table to replace it. */
-static bool replaces_by_copy(int command)
-{
-  return command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX || command == SQLCOM_DROP_INDEX ||
-    command == SQLCOM_OPTIMIZE;
-}
-
-/* Whether the statement that locks a table so may replace it. */
+/* Whether the statement that locks a table so may replace it by a copy. */
 static bool is_to_be_copied(THD *thd, thr_lock_type type)
 {
-  return type == TL_READ_NO_INSERT && replaces_by_copy(thd_sql_command(thd));
+  int command= thd_sql_command(thd);
+  return type == TL_READ_NO_INSERT && (command == SQLCOM_ALTER_TABLE || command == SQLCOM_CREATE_INDEX ||
+                                       command == SQLCOM_DROP_INDEX || command == SQLCOM_OPTIMIZE);
 }
 
 /* Whether a function that changes tables, and is going to the binary log as the statement that calls it, reads this one: what it
@@ -162,9 +157,8 @@ int ha_holdfast::external_lock(THD *thd, int type)
 int ha_holdfast::begin_statement(THD *thd)
 {
   hf_code code= is_to_be_replaced ? check_unprepared(name) : HF_OK;
-  // The server would say that it cannot lock the table.
   if (code == HF_INTERRUPTED)
-    thd->send_kill_message();
+    thd->send_kill_message(); // The server would say that it cannot lock the table.
   return code != HF_OK ? fail(code) : connection->statement(thd);
 }
 

@@ -161,8 +161,8 @@ impl PreparedTxns {
         }
     }
 
-    /// The rollback of transaction `txn` has failed while its log says `xid`: it is among the losers
-    /// by now, which may have released it already.
+    /// The rollback of transaction `txn` has failed while its log says `xid`: it is among the
+    /// losers by now, which may have released it already.
     pub fn leave_to_losers(&self, xid: Vec<u8>, txn: TxnId) {
         if let Some(prepared) = self.list.lock().get_mut(&(xid, txn)) {
             *prepared = Prepared::Held;
