@@ -277,7 +277,11 @@ impl<'t, K: Key, V: Value> Cursor<'t, K, V> {
         if !self.positioned {
             return Err(Error::invalid("the cursor has no position; call seek or seek_rev first"));
         }
-        self.raw.next(key, value).inspect_err(|_| self.positioned = false)
+        let found = self.raw.next(key, value);
+        if found.is_err() {
+            self.positioned = false;
+        }
+        found
     }
 }
 

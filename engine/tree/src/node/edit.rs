@@ -119,7 +119,8 @@ impl NodeRef<'_, [u8]> {
             return true;
         }
         let spare = if spares { self.spare() } else { 0 };
-        self.adds_up() && self.live_space().is_some_and(|live| live + more + spare <= self.body_len() + less)
+        // What the records take is added up only if it decides.
+        self.used_space().is_some_and(|used| used + more + spare <= self.body_len() + less) && self.adds_up()
     }
 
     /// True if the records take as many bytes as the header says. If they do not, a length is
