@@ -5,7 +5,7 @@ use mysql::Value;
 use super::answer::{Answer, Outcome, shown};
 use super::differences::{Known, MISSED_BY_VIRTUAL};
 use super::plans::explained;
-use super::script::{WITH_EXPANSIONS, names, schema};
+use super::script::{WITH_EXPANSIONS, is_read_by_handler, names, schema};
 use super::sessions::Side;
 use super::tokens::tokens;
 
@@ -18,6 +18,20 @@ pub fn of_tables(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2
         .or_else(|| of_beginnings(sql, ours, theirs, sides))
         .or_else(|| of_merged_partitions(sql, ours, theirs, &mut sides[1]))
         .or_else(|| of_stale_columns(sql, ours, theirs, &mut sides[1]))
+        .or_else(|| of_handlers_in_partitions(sql, ours, theirs, &mut sides[1]))
+}
+
+/// Other rows that a HANDLER reads beside a table with partitions: of such a table InnoDB shows the
+/// newest version of each row, whatever the snapshot of the transaction is.
+fn of_handlers_in_partitions(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut Side) -> Option<Known> {
+    let (Outcome::Rows(_), Outcome::Rows(_)) = (&ours.outcome, &theirs.outcome) else { return None };
+    let tables = format!(
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = '{}' AND create_options LIKE '%partitioned%'",
+        schema(innodb.engine)
+    );
+    let reason = "HANDLER reads by the snapshot; of a table with partitions InnoDB reads what is newest";
+    let is_known = is_read_by_handler(sql) && !innodb.look(&tables).into_rows().is_empty();
+    is_known.then_some(Known { reason, parts: true })
 }
 
 /// Rows in an order that InnoDB reads from an index with a virtual column of a partitioned table:

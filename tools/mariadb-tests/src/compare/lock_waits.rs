@@ -72,8 +72,26 @@ pub fn of_waits(
     if !locks.is_empty() && locks.iter().all(|lock| comes_from_prefix(lock, meanings, holdfast)) {
         return Some("an index of the beginning of a column leads to the row; InnoDB reads a short value without it");
     }
+    if stand_elsewhere(session, holdfast, innodb) {
+        return Some(
+            "a statement waits for a row of one table, with InnoDB of another, and has locked others until then",
+        );
+    }
     (meanings.waits_by_other_plans() || plans_differ(&locks, meanings, [holdfast, innodb]))
         .then_some("other plans lock other rows")
+}
+
+/// Whether the statements for whose locks a session of this engine waits are waiting themselves,
+/// with InnoDB in another table. A statement that goes through several, by FOREIGN KEYs, has locked
+/// other rows until then.
+fn stand_elsewhere(session: usize, holdfast: &mut Side, innodb: &mut Side) -> bool {
+    let blockers = holdfast.blocked_by(session);
+    let name = |table: String| table.split(['#', ' ']).next().unwrap_or_default().rsplit('.').next().map(str::to_owned);
+    !blockers.is_empty()
+        && blockers.into_iter().all(|other| {
+            let [ours, theirs] = [&mut *holdfast, &mut *innodb].map(|side| side.table_waited_for(other).and_then(name));
+            ours.is_some() && theirs.is_some() && ours != theirs
+        })
 }
 
 /// Whether a transaction has come to rows of a table of the statement by other ways on the one

@@ -186,14 +186,35 @@ impl Side {
 
     /// Whether a session waits for the lock of a row in a table with partitions, as InnoDB sees it.
     pub fn waits_in_partition(&mut self, session: usize) -> bool {
+        self.table_waited_for(session).is_some_and(|table| table.contains("/* Partition "))
+    }
+
+    /// The table with the row that keeps a session waiting, as the engine calls it.
+    pub fn table_waited_for(&mut self, session: usize) -> Option<String> {
         sleep(BETWEEN_LOOKS.saturating_sub(self.looked.elapsed()));
         let id = self.sessions[session].id;
-        let table = self.watcher.query_first::<String, _>(format!(
-            "SELECT l.lock_table FROM information_schema.INNODB_TRX t JOIN information_schema.INNODB_LOCKS l \
+        let engine = self.engine.name();
+        let table = self.watcher.query_first(format!(
+            "SELECT l.lock_table FROM information_schema.{engine}_TRX t JOIN information_schema.{engine}_LOCKS l \
              ON l.lock_id = t.trx_requested_lock_id WHERE t.trx_mysql_thread_id = {id}"
         ));
         self.looked = Instant::now();
-        matches!(table, Ok(Some(table)) if table.contains("/* Partition "))
+        table.ok().flatten()
+    }
+
+    /// The sessions of this engine for whose locks a session of it waits.
+    pub fn blocked_by(&mut self, session: usize) -> Vec<usize> {
+        let id = self.sessions[session].id;
+        let ids: Vec<u32> = self
+            .watcher
+            .query(format!(
+                "SELECT DISTINCT b.trx_mysql_thread_id FROM information_schema.HOLDFAST_LOCK_WAITS w \
+                 JOIN information_schema.HOLDFAST_TRX t ON t.trx_id = w.requesting_trx_id \
+                 JOIN information_schema.HOLDFAST_TRX b ON b.trx_id = w.blocking_trx_id \
+                 WHERE t.trx_mysql_thread_id = {id}"
+            ))
+            .unwrap_or_default();
+        (0..self.sessions.len()).filter(|&other| ids.contains(&self.sessions[other].id)).collect()
     }
 
     /// Whether another session has changed rows and not ended its transaction, as InnoDB sees it.
