@@ -22,12 +22,18 @@ fn decode_bytes<'a>(input: &mut &'a [u8], last: bool) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
-/// Appends `bytes` so that they sort; inside a tuple `00` becomes `00 FF`, and `00 00` ends them.
+/// Appends `bytes` so that they sort.
+#[inline]
 fn encode_key_bytes(bytes: &[u8], last: bool, out: &mut Vec<u8>) {
     if last {
         out.extend_from_slice(bytes);
-        return;
+    } else {
+        escape(bytes, out);
     }
+}
+
+/// Appends `bytes` as a part that others follow: `00` becomes `00 FF`, and `00 00` ends them.
+fn escape(bytes: &[u8], out: &mut Vec<u8>) {
     for &byte in bytes {
         out.push(byte);
         if byte == 0 {
@@ -82,6 +88,7 @@ macro_rules! byte_string {
         }
 
         impl Key for $t {
+            #[inline]
             fn encode_key(value: &$reference, last: bool, out: &mut Vec<u8>) {
                 encode_key_bytes($as_bytes(value), last, out);
             }

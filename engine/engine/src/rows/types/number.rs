@@ -32,6 +32,7 @@ macro_rules! integer_key {
         fixed_value!($t);
 
         impl Key for $t {
+            #[inline]
             fn encode_key(value: $t, _last: bool, out: &mut Vec<u8>) {
                 out.extend_from_slice(&(value ^ $flip).to_be_bytes());
             }
@@ -48,6 +49,7 @@ macro_rules! float_key {
         fixed_value!($t);
 
         impl Key for $t {
+            #[inline]
             fn encode_key(value: $t, _last: bool, out: &mut Vec<u8>) {
                 const SIGN: $bits = 1 << (<$bits>::BITS - 1);
                 let bits = value.to_bits();
