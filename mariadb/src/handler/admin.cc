@@ -6,8 +6,8 @@
 
 /* CHECK TABLE and OPTIMIZE TABLE.
 
-   A check has two parts. The engine reads every page of the file and walks every tree. What it cannot know is checked here, at the
-   statement's snapshot: that every row is one, that it has the entries which its columns give, and that there are no others. The
+   A check has two parts. The engine reads every page of the file and walks every tree. What it cannot know is checked here, at one
+   snapshot: that every row is one, that it has the entries which its columns give, and that there are no others. The
    entries that the rows give are summed up, and those that are there; so nothing is looked up unless something is wrong. */
 
 #include "plugin/errors.h"
@@ -140,11 +140,14 @@ int ha_holdfast::find_lacking(Findings *findings, uint key_no)
   });
 }
 
-/* Rows and entries each in one scan; only where they do not agree, entry by entry. */
+/* Rows and entries each in one scan; only where they do not agree, entry by entry. All is read by a transaction of its own,
+   without locks: those that SERIALIZABLE or LOCK TABLES ask for would wait for other transactions. */
 int ha_holdfast::check_entries(Findings *findings)
 {
-  if (int error= begin_transaction())
+  if (int error= begin_alone())
     return error;
+  const hf_lock lock= reading.lock;
+  reading.lock= HF_LOCK_NONE;
   MY_BITMAP *columns= tmp_use_all_columns(table, &table->read_set);
   std::vector<hf_entry_sum> given(table->s->keys);
   int error= sum_rows(findings, &given);
@@ -166,8 +169,9 @@ int ha_holdfast::check_entries(Findings *findings)
     error= find_lacking(findings, key_no);
   }
   tmp_restore_column_map(&table->read_set, columns);
-  hf_cursor_release(scan.cursor);
-  place.is_at_entry= reading.heads_refused= false;
+  end_alone();
+  reading.lock= lock;
+  reading.heads_refused= false;
   return error || agree ? error : fail(verify(findings, true));
 }
 

@@ -259,7 +259,7 @@ private:
   holdfast::Connection *connection= nullptr;
   std::string name;
   bool is_sequence= false;
-  hf_transaction *alone= nullptr;     // of a sequence, while it is read or written
+  hf_transaction *alone= nullptr;     // of a sequence, while it is read or written, and of CHECK TABLE
 
   bool is_to_be_replaced= false;      // by a copy; `store_lock` and `start_stmt` set it
   holdfast::Reading reading;
