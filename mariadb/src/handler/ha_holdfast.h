@@ -76,7 +76,11 @@ public:
 
   /* Reading. */
   int rnd_init(bool all_rows) override;
-  int rnd_end() override { return index_end(); }
+  int rnd_end() override
+  {
+    end_alone();
+    return index_end();
+  }
   int rnd_next(uchar *record) override;
   int rnd_pos(uchar *record, uchar *position) override;
   void position(const uchar *record) override;
