@@ -41,8 +41,8 @@ static ulonglong largest_pool()
 }
 
 /* While it lives, other sessions can connect, and read and set variables: the server holds a mutex
-   for all of that while a variable is set, and a pool that shrinks writes pages. Changes take
-   effect, and are shown, in one order.
+   for all of that while a variable is set. A pool that shrinks writes pages, and a log that grows
+   writes files. Changes take effect, and are shown, in one order.
 
    Lock order: this mutex, then the server's. */
 class Unlocked_variables
@@ -68,6 +68,12 @@ static hf_code set_pool_size(ulonglong bytes)
 {
   Unlocked_variables unlocked;
   return hf_set_cache_size(database, bytes);
+}
+
+static hf_code set_log_capacity(ulonglong bytes)
+{
+  Unlocked_variables unlocked;
+  return hf_set_log_capacity(database, bytes);
 }
 
 static void refused(hf_code code)
@@ -107,7 +113,7 @@ static void update_pool_size(THD *, struct st_mysql_sys_var *, void *, const voi
 static void update_log_size(THD *, struct st_mysql_sys_var *, void *, const void *save)
 {
   ulonglong bytes= *static_cast<const ulonglong *>(save);
-  hf_code code= hf_set_log_capacity(database, bytes);
+  hf_code code= set_log_capacity(bytes);
   if (code == HF_OK)
     log_file_size= bytes;
   refused(code);
