@@ -104,8 +104,10 @@ bool has_one_default(const Field *field)
   static const uint DIFFERS= VCOL_FIELD_REF | VCOL_NON_DETERMINISTIC | VCOL_AUTO_INC | VCOL_IMPOSSIBLE | VCOL_NEXTVAL;
   if (!field->stored_in_db())
     return true;
-  return !field->vcol_info && !(field->default_value && field->default_value->flags & DIFFERS) &&
-    field->unireg_check != Field::NEXT_NUMBER && !field->compression_method();
+  const Virtual_column_info *value= field->default_value;
+  // RAND() has the flag of functions that a session gives one value.
+  bool differs= value && ((value->flags & DIFFERS) || (value->expr->used_tables() & RAND_TABLE_BIT));
+  return !field->vcol_info && !differs && field->unireg_check != Field::NEXT_NUMBER && !field->compression_method();
 }
 
 /* Where the altered table's columns come from. A column that has the name of one that goes is a new one. */
