@@ -4,7 +4,8 @@
 
 use std::cell::Cell;
 
-use holdfast::{Database, Error, IndexDefinition, TableDefinition, WaitMode};
+use holdfast::metrics::Counter;
+use holdfast::{Database, Error, IndexDefinition, TableDefinition, WaitMode, WriteOptions};
 
 const COUNTERS: TableDefinition<u64, u64> = TableDefinition::new("counters");
 
@@ -108,4 +109,28 @@ fn a_conflict_may_be_on_an_entry_of_an_index() {
     })
     .unwrap();
     assert_eq!(attempts.get(), 2);
+}
+
+/// A body that took longer than the limit of old versions allows was run a thousand times, where it
+/// noticed that by a look for a row.
+#[test]
+fn a_snapshot_that_was_given_up_is_no_reason_to_run_again() {
+    const TEXTS: TableDefinition<u64, &str> = TableDefinition::new("texts");
+    let db = Database::builder().cache_size_bytes(8 << 20).version_limit_bytes(1 << 20).in_memory().unwrap();
+    let value = "x".repeat(1_000);
+    let write = |id| db.transact(|txn| txn.open_table(&TEXTS)?.upsert(id, &value).map(drop));
+    (0..2_000).try_for_each(write).unwrap();
+    let given_up = || db.metrics().get(Counter::TrxSnapshotTooOld);
+    let attempts = Cell::new(0);
+    let result = db.transact_with(&WriteOptions::new().snapshot_isolation(false), |txn| {
+        attempts.set(attempts.get() + 1);
+        let texts = txn.open_table(&TEXTS)?;
+        texts.get(1)?;
+        while given_up() == 0 {
+            (0..2_000).try_for_each(write)?;
+        }
+        texts.get(1).map(drop)
+    });
+    assert!(matches!(result, Err(Error::SnapshotTooOld)), "{result:?}");
+    assert_eq!(attempts.get(), 1);
 }

@@ -10,7 +10,8 @@
 //! A snapshot that is older than a table which the transaction reads is the third reason: another
 //! transaction has created the table in between. The next attempt has a younger snapshot. An error
 //! of that name that comes from somewhere else, such as a read transaction that the body uses, is
-//! no reason.
+//! no reason. Nor is a snapshot that was given up to keep old versions to their limit: that of the
+//! next attempt would be needed for as long.
 
 use std::collections::BTreeSet;
 

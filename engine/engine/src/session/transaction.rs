@@ -208,7 +208,7 @@ impl Transaction {
     }
 
     fn undo_statement(&self, txn: &mut Txn, start: TxnSavepoint, error: Error) -> Error {
-        if matches!(error, Error::SnapshotTooOld) {
+        if matches!(error, Error::SnapshotTooOld) && !txn.is_view_given_up() {
             self.is_too_old.store(true, Ordering::Relaxed);
         }
         if error.is_retryable() {
