@@ -2,7 +2,10 @@
 
 mod common;
 
+use std::cell::Cell;
+
 use common::ROWS;
+use holdfast::TableDefinition;
 
 #[test]
 fn after_most_rows_are_gone() {
@@ -42,4 +45,21 @@ fn after_most_rows_are_gone() {
     let db = common::open_on(&disk);
     assert_eq!(db.begin_read().unwrap().open_table(&ROWS).unwrap().iter().unwrap().count(), 1_500);
     common::assert_sound(&db);
+}
+
+/// The file of a table that was dropped before its turn came counted afterwards, and not before.
+#[test]
+fn a_table_that_is_dropped_meanwhile_counts_neither_before_nor_afterwards() {
+    let (_disk, db) = common::on_memory_disk();
+    common::fill(&db, 0, 3_000);
+    db.create_table(&TableDefinition::<u64, u64>::new("a table")).unwrap();
+    let is_dropped = Cell::new(false);
+    let report = db.compact_with(&|at| {
+        if at.table == "a table" && !is_dropped.replace(true) {
+            db.drop_table("rows").unwrap();
+        }
+    });
+    let report = report.unwrap();
+    assert!(is_dropped.get() && report.bytes_before > 0);
+    assert!(report.bytes_after <= report.bytes_before, "{report:?}");
 }

@@ -61,6 +61,8 @@ pub(crate) fn compact(instance: &Instance, progress: &OnProgress<'_>) -> Result<
     let mut report = CompactReport::default();
     // Held to the end: the file of a table that nothing holds is closed when it is dropped.
     let mut shrunk: Vec<(Arc<TableHandle>, Lsn)> = Vec::new();
+    // Those whose files count: others may have taken the places of tables since it began.
+    let mut looked_at: Vec<Arc<TableHandle>> = Vec::new();
     let pages = |table: &TableHandle| {
         let bytes = table.store.space().and_then(|space| space.space().file().len()).unwrap_or(0);
         bytes / instance.meta.page_size as u64
@@ -75,6 +77,7 @@ pub(crate) fn compact(instance: &Instance, progress: &OnProgress<'_>) -> Result<
         progress(&at);
         let now = instance.schema();
         let Some(table) = now.get(&listed.name) else { continue };
+        looked_at.push(Arc::clone(table));
         // Each page that is moved is one less to look at, from the end of the file.
         let mut moved = || {
             at.pages_done = behind.min(at.pages_done + 1);
@@ -88,7 +91,7 @@ pub(crate) fn compact(instance: &Instance, progress: &OnProgress<'_>) -> Result<
         }
     }
     cut(instance, &shrunk, &mut report)?;
-    for table in schema.tables() {
+    for table in looked_at {
         if let Ok(space) = table.store.space() {
             // Of one that is left out it may not be known.
             report.bytes_after += space.space().file().len().unwrap_or(0);
