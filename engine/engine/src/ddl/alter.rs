@@ -298,8 +298,9 @@ fn replace(
     }
     let others = with_options(instance, options)?;
     let replaced = instance.catalog.replace_all(&instance.txns, &records, &named(&others));
-    if let (Err(error), Some(first)) = (&replaced, changes.first())
-        && !instance.may_have(&first.old.name, &first.record)
+    let may_have = |first: &Change| instance.may_have(&first.old.name, &first.record);
+    if let Err(error) = &replaced
+        && !changes.first().is_some_and(may_have)
     {
         return Err(error.clone());
     }

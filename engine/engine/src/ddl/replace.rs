@@ -205,6 +205,15 @@ mod tests {
         assert!(!table_file::may_go(before.store.space().unwrap()).unwrap());
     }
 
+    /// A commit of no change but of options told of them until the next open.
+    #[test]
+    fn a_table_has_no_options_that_a_catalog_did_not_take() {
+        let db = with_table();
+        lose_catalog(db.database());
+        assert!(db.commit_alters(&mut [], &[("t", &b"new"[..])], Duration::ZERO).is_err());
+        assert_eq!(db.options("t").unwrap(), b"");
+    }
+
     /// It was there until the next open, with what was put into it.
     #[test]
     fn a_table_is_not_there_that_a_catalog_did_not_take_and_cannot_be_asked_for() {
