@@ -89,6 +89,17 @@ fn it_can_be_stopped() {
     assert!(db.backup(dir.path().join("another"), &BackupOptions::new()).is_ok());
 }
 
+/// That of all backups holds directories only, and was taken for an empty one.
+#[test]
+fn it_is_not_put_beside_other_directories() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = common::small().create(dir.path().join("db")).unwrap();
+    let all = dir.path().join("all");
+    db.backup(all.join("monday"), &BackupOptions::new()).unwrap();
+    assert!(matches!(db.backup(&all, &BackupOptions::new()), Err(Error::AlreadyExists(_))));
+    assert_eq!(std::fs::read_dir(&all).unwrap().count(), 1);
+}
+
 /// What is told of the progress creates tables: the backup once called it while it held definitions
 /// still, and both waited for ever.
 #[test]

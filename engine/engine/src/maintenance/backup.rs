@@ -29,6 +29,7 @@
 //! evicts nothing that other programs keep there, and its speed does not depend on how much of it
 //! fits.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -177,7 +178,10 @@ pub(crate) fn backup(instance: &Instance, dir: &Path, options: &BackupOptions) -
     spaces_to_copy(instance, &instance.schema(), options)?;
     let target: Arc<dyn Disk> = match &options.disk {
         Some(disk) => Arc::clone(disk),
-        None => Arc::new(FileDisk::create(dir, FlushMethod::ODirect)?),
+        None => {
+            refuse_entries(dir)?;
+            Arc::new(FileDisk::create(dir, FlushMethod::ODirect)?)
+        }
     };
     if !target.list()?.is_empty() {
         return Err(Error::AlreadyExists(dir.display().to_string()));
@@ -199,6 +203,16 @@ pub(crate) fn backup(instance: &Instance, dir: &Path, options: &BackupOptions) -
         backup.copy_log_to_end()?
     };
     backup.finish(lsn)
+}
+
+/// Refuses a directory that holds anything. A disk lists its files only.
+fn refuse_entries(dir: &Path) -> Result<()> {
+    match std::fs::read_dir(dir).map(|mut entries| entries.next().is_none()) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(Error::AlreadyExists(dir.display().to_string())),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Error::io("list", dir.display(), error)),
+    }
 }
 
 /// The files of pages that `schema` asks for, and the tables that have none that could be copied.
