@@ -128,6 +128,21 @@ mod tests {
     }
 
     #[test]
+    fn the_owner_of_a_cover_holds_the_rows_under_it() {
+        const T: IndexId = IndexId(1);
+        for mode in [Shared, Exclusive] {
+            let manager = LockManager::new(1 << 20, Metrics::new());
+            let [reader, other] = [1, 2].map(Owner::new);
+            manager.lock_row(&reader, T, b"a", mode, LockWait::NoWait, None).unwrap();
+            let cover = manager.begin_cover(&reader, T, mode, b"a").unwrap();
+            assert!(manager.cover_row(&reader, T, cover, b"c"));
+            manager.lock_row(&other, T, b"d", Exclusive, LockWait::NoWait, None).unwrap();
+            assert!(manager.holds_row(&reader, T, b"c") && !manager.holds_row(&reader, T, b"d"));
+            assert!(!manager.holds_row(&other, T, b"c"));
+        }
+    }
+
+    #[test]
     fn a_cover_that_is_dissolved_leaves_its_rows_locked_and_no_other_key() {
         const T: IndexId = IndexId(1);
         let [owner, other] = [1, 2].map(Owner::new);

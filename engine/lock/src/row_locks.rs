@@ -311,8 +311,9 @@ impl LockManager {
         !holds(mode.row()) && !self.covers.conflicting(owner, index, key, mode.row()).is_empty()
     }
 
-    /// Whether `owner` holds an explicit lock on `key` of any mode, or a table lock on the index
-    /// that does not leave the key out: no other transaction has locked it exclusively.
+    /// Whether `owner` holds an explicit lock on `key` of any mode, or one by a cover or a table
+    /// lock on the index that does not leave the key out: no other transaction has locked it
+    /// exclusively.
     #[must_use]
     pub fn holds_row(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
         let row = self.row(index, key);
@@ -321,7 +322,9 @@ impl LockManager {
         if queue.is_some_and(|queue| queue.mode_of(owner).is_some()) {
             return true;
         }
-        matches!(self.table_state(owner, index, LockMode::Shared), TableState::Covered)
+        let is_covered = self.covers.covers(owner, index, key, Mode::Shared)
+            || matches!(self.table_state(owner, index, LockMode::Shared), TableState::Covered);
+        is_covered
             && !queue.is_some_and(|queue| queue.conflicts(owner, Mode::Shared))
             && self.covers.conflicting(owner, index, key, Mode::Shared).is_empty()
     }

@@ -76,6 +76,28 @@ fn changes_of_the_head_write_no_chain() {
     nothing_is_left(&db, &[b"k"]);
 }
 
+/// A cursor locks the rows behind its first ones as one, and each of those got a chain of its own.
+#[test]
+fn changes_behind_a_scan_write_no_chain() {
+    const ROWS: u64 = 100;
+    let db = Db::new();
+    for n in 0..ROWS {
+        insert(&db, &n.to_be_bytes(), &value("0", b'a'));
+    }
+    let mut txn = db.at(Isolation::RepeatableRead);
+    let locking = CursorOptions { lock: Some(LockMode::Exclusive), ..CursorOptions::default() };
+    let mut rows = txn.cursor(&db.rows, Bound::Unbounded, Bound::Unbounded, locking).unwrap();
+    while let Some((key, _)) = rows.next().unwrap() {
+        let key = key.to_vec();
+        assert!(txn.update(&db.rows, &key, headed(&value("1", b'a')), None).unwrap());
+    }
+    drop(rows);
+    txn.commit(FlushAtCommit::Lazy).unwrap();
+    assert_eq!((count(&db, Counter::OverflowWrites), count(&db, Counter::OverflowShares)), (ROWS, ROWS));
+    db.purge();
+    db.verify_clean();
+}
+
 #[test]
 fn what_is_undone_gives_back_its_reference_alone() {
     let db = Db::new();
