@@ -189,9 +189,11 @@ impl RawTransaction {
         value: impl Into<NewValue<'v>>,
         exclusive: bool,
     ) -> Result<()> {
+        self.enter(table)?;
         let value = value.into();
+        let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
         loop {
-            match self.insert(table, index, key, value) {
+            match self.txn.insert_waiting(self.index(table, index)?, key, value, mode) {
                 // Else it is gone.
                 Err(Error::DuplicateKey) if !self.lock_entry(table, index, key, exclusive)? => {}
                 result => return result,

@@ -46,7 +46,8 @@ use holdfast_lock::{LockMode, Owner};
 /// What to do with an entry.
 #[derive(Clone, Copy, Debug)]
 enum Op<'v> {
-    Insert(NewValue<'v>),
+    /// An entry that is in the way stays locked in this mode, if it was waited for.
+    Insert(NewValue<'v>, LockMode),
     Update(NewValue<'v>),
     Upsert(NewValue<'v>),
     Delete,
@@ -56,7 +57,7 @@ impl Op<'_> {
     /// Whether it puts a version where there is a live one, or none.
     fn puts(self, live: bool) -> bool {
         match self {
-            Op::Insert(_) => !live,
+            Op::Insert(..) => !live,
             Op::Update(_) | Op::Delete => live,
             Op::Upsert(_) => true,
         }
@@ -84,15 +85,39 @@ impl Drop for InsertTurn {
     }
 }
 
+/// What a change has met on its way.
+#[derive(Default)]
+struct Way {
+    turn: Option<InsertTurn>,
+    rereads: Rereads,
+    /// How the transaction had locked the entry before the change waited for it.
+    before: Option<Option<LockMode>>,
+}
+
 impl Txn {
-    /// Inserts an entry.
+    /// Inserts an entry. One that is in the way and was waited for stays locked for sharing.
     ///
     /// # Errors
     /// [`Error::DuplicateKey`] if there is one; [`Error::Conflict`] if another transaction deleted
     /// it after this one's snapshot; lock errors; [`Error::KeyTooLong`], [`Error::LimitReached`],
     /// those of the pool, the log and the disk.
     pub fn insert<'v>(&mut self, index: &TableIndex, key: &[u8], value: impl Into<NewValue<'v>>) -> Result<()> {
-        self.change(index, key, Op::Insert(value.into()), None).map(|_| ())
+        self.insert_waiting(index, key, value, LockMode::Shared)
+    }
+
+    /// As [`Txn::insert`], for a caller that is going to lock the entry that is in the way with a
+    /// lock of this `mode`.
+    ///
+    /// # Errors
+    /// As [`Txn::insert`].
+    pub fn insert_waiting<'v>(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        value: impl Into<NewValue<'v>>,
+        mode: LockMode,
+    ) -> Result<()> {
+        self.change(index, key, Op::Insert(value.into(), mode), None).map(|_| ())
     }
 
     /// Replaces the value of an entry. Returns whether there was one; `old` then holds its value
@@ -170,7 +195,7 @@ impl Txn {
         let value = value.into();
         let prefix = key.get(..prefix_len).ok_or_else(|| Error::invalid("the prefix is longer than the key"))?;
         let system = Arc::clone(&self.system);
-        let (mut turn, mut rereads) = (None, Rereads::default());
+        let mut way = Way::default();
         loop {
             let stripe = system.unique_stripe(index.id(), prefix).lock();
             if holdfast_base::planted!("unique-not-asked") {
@@ -181,11 +206,12 @@ impl Txn {
                 self.wait_for_writer(index, &other, writer, mode)?;
                 continue;
             }
-            match self.change_once(index, key, Op::Insert(value), None)? {
+            let op = Op::Insert(value, mode);
+            match self.change_once(index, key, op, None).inspect_err(|e| self.refused(index, key, op, &way, e))? {
                 Step::Done(_) => return Ok(()),
                 Step::Blocked(blocker) => {
                     drop(stripe);
-                    self.clear_way(index, key, blocker, &mut turn, &mut rereads)?;
+                    self.clear_way(index, key, blocker, &mut way)?;
                 }
             }
         }
@@ -255,7 +281,7 @@ impl Txn {
     fn change(&mut self, index: &TableIndex, key: &[u8], op: Op<'_>, mut old: Option<&mut Vec<u8>>) -> Result<bool> {
         self.check_writable(key)?;
         self.throttle();
-        let (mut turn, mut rereads) = (None, Rereads::default());
+        let mut way = Way::default();
         let begins = self.view.is_none() && !holdfast_base::planted!("view-before-the-wait");
         loop {
             let blocker = match self.change_once(index, key, op, old.as_deref_mut()) {
@@ -267,9 +293,12 @@ impl Txn {
                     self.end_views();
                     continue;
                 }
-                Err(e) => return Err(e),
+                Err(e) => {
+                    self.refused(index, key, op, &way, &e);
+                    return Err(e);
+                }
             };
-            self.clear_way(index, key, blocker, &mut turn, &mut rereads)?;
+            self.clear_way(index, key, blocker, &mut way)?;
         }
     }
 
@@ -283,21 +312,27 @@ impl Txn {
         }
     }
 
-    /// Waits until `blocker` is gone. `turn` is taken where that is a range, and belongs to the
+    /// A change that has failed with `error` has waited for its entry with an exclusive lock, so
+    /// that those who wait to insert it do so one after the other. If there is an entry, it need
+    /// only stay.
+    fn refused(&self, index: &TableIndex, key: &[u8], op: Op<'_>, way: &Way, error: &Error) {
+        let only_stays = matches!((op, error), (Op::Insert(_, LockMode::Shared), Error::DuplicateKey));
+        if only_stays && matches!(way.before, Some(None | Some(LockMode::Shared))) {
+            self.system.locks.unlock_row_to(self.owner(), index.id(), key, Some(LockMode::Shared));
+        }
+    }
+
+    /// Waits until `blocker` is gone. A turn is taken where that is a range, and belongs to the
     /// change until it ends.
-    fn clear_way(
-        &self,
-        index: &TableIndex,
-        key: &[u8],
-        blocker: Blocker,
-        turn: &mut Option<InsertTurn>,
-        rereads: &mut Rereads,
-    ) -> Result<()> {
+    fn clear_way(&self, index: &TableIndex, key: &[u8], blocker: Blocker, way: &mut Way) -> Result<()> {
+        if matches!(blocker, Blocker::Writer(_) | Blocker::Lock) && way.before.is_none() {
+            way.before = Some(self.system.locks.row_mode(self.owner(), index.id(), key));
+        }
         match blocker {
             Blocker::Writer(id) => self.wait_for_writer(index, key, id, LockMode::Exclusive),
             Blocker::Lock => self.lock_exclusively(index, key),
             Blocker::Range => {
-                turn.get_or_insert_with(|| InsertTurn {
+                way.turn.get_or_insert_with(|| InsertTurn {
                     system: Arc::clone(&self.system),
                     owner: Arc::clone(self.owner()),
                     index: index.id(),
@@ -305,7 +340,7 @@ impl Txn {
                 });
                 self.system.locks.wait_range(self.owner(), index.id(), key, self.wait_mode())
             }
-            Blocker::Changed(read) => rereads.again(index, key, read),
+            Blocker::Changed(read) => way.rereads.again(index, key, read),
         }
     }
 
@@ -385,12 +420,12 @@ impl Txn {
         let live = seen.is_live();
         // Where a version is put, that is asked under the latch of the leaf. An entry that others
         // have locked for sharing stays.
-        let mode = if matches!(op, Op::Insert(_)) { LockMode::Shared } else { LockMode::Exclusive };
+        let mode = if matches!(op, Op::Insert(..)) { LockMode::Shared } else { LockMode::Exclusive };
         let asks = !op.puts(live) && !seen.is_by(self.id);
         if asks && self.system.locks.blocked_for(self.owner(), index.id(), key, mode) {
             return Ok(Step::Blocked(Blocker::Lock));
         }
-        if live && matches!(op, Op::Insert(_)) {
+        if live && matches!(op, Op::Insert(..)) {
             return Err(Error::DuplicateKey);
         }
         let replaces_unseen = self.check_first_updater(entry, seen.header)?;
@@ -473,7 +508,7 @@ impl Txn {
         let buffer = std::mem::take(&mut self.new_payload);
         let value = match op {
             Op::Delete => return Ok(NewVersion::new(true, false, &[], buffer)),
-            Op::Insert(v) | Op::Update(v) | Op::Upsert(v) => v,
+            Op::Insert(v, _) | Op::Update(v) | Op::Upsert(v) => v,
         };
         let (file, id, max) = (index.tree().space(), index.id(), index.body_max(key.len()));
         values::admit(file, value, acc)?;
