@@ -286,7 +286,12 @@ impl Txn {
         loop {
             let blocker = match self.change_once(index, key, op, old.as_deref_mut()) {
                 Ok(Step::Blocked(blocker)) => blocker,
-                Ok(Step::Done(existed)) => return Ok(existed),
+                Ok(Step::Done(existed)) => {
+                    if !existed && !op.puts(false) {
+                        self.leave_absent(index, key, &way);
+                    }
+                    return Ok(existed);
+                }
                 // The change found no entry and took the view for that; then an entry came. Nothing
                 // else was read at the view, so the change begins again without one.
                 Err(Error::Conflict) if begins && self.view.is_some() => {
@@ -319,6 +324,24 @@ impl Txn {
         let only_stays = matches!((op, error), (Op::Insert(_, LockMode::Shared), Error::DuplicateKey));
         if only_stays && matches!(way.before, Some(None | Some(LockMode::Shared))) {
             self.system.locks.unlock_row_to(self.owner(), index.id(), key, Some(LockMode::Shared));
+        }
+    }
+
+    /// A change has found no entry: if it has waited for one that was deleted, it is locked as it
+    /// was before, where no level keeps its key free.
+    fn leave_absent(&self, index: &TableIndex, key: &[u8], way: &Way) {
+        if let Some(before) = way.before.filter(|_| !self.keeps_absent_free()) {
+            self.system.locks.unlock_row_to(self.owner(), index.id(), key, before);
+        }
+    }
+
+    /// Whether the isolation level promises that a key stays free where a change has found nothing.
+    /// With snapshot isolation it is the snapshot that has no such entry.
+    fn keeps_absent_free(&self) -> bool {
+        match self.options.isolation {
+            Isolation::ReadCommitted => false,
+            Isolation::RepeatableRead => !self.options.snapshot_isolation,
+            Isolation::Serializable => true,
         }
     }
 
@@ -484,11 +507,7 @@ impl Txn {
             // Read again: the entry may have come before the snapshot.
             return Ok(Step::Blocked(Blocker::Changed(seen)));
         }
-        let promised = match self.options.isolation {
-            Isolation::ReadCommitted => false,
-            Isolation::RepeatableRead => !self.options.snapshot_isolation,
-            Isolation::Serializable => true,
-        };
+        let promised = self.keeps_absent_free();
         let is_own = seen.is_some_and(|version| is_locked_by_id(version.txn, self.owner()));
         if !promised || is_own || self.system.locks.holds_row(self.owner(), entry.index.id(), entry.key) {
             return Ok(Step::Done(false));
