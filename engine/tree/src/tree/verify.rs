@@ -107,7 +107,7 @@ impl Tree {
         self.verify_while(acc, reached, overflow, sink, &|| Ok(()))
     }
 
-    /// As [`Tree::verify`]; asks `go_on` before each node.
+    /// As [`Tree::verify`]; asks `go_on` before each node and each chain, with nothing latched.
     ///
     /// # Errors
     /// As [`Tree::verify`]; those of `go_on`.
@@ -155,6 +155,7 @@ impl Tree {
                         // Which takes as long as the values are large.
                         drop(structure);
                         for chain in chains {
+                            go_on()?;
                             crate::overflow::verify_chain(&self.space, self.index, chain, acc, reached, sink)?;
                         }
                         structure = self.hold_structure();
