@@ -69,3 +69,8 @@ fn for_a_reader_that_asks_for_a_page() {
 fn for_a_writer_that_looks_for_room() {
     is_no_damage(|space, acc| space.reserve_alloc(PageNo(32_900), 0, acc).map(drop));
 }
+
+#[test]
+fn for_a_backup_that_looks_behind_the_end() {
+    is_no_damage(|space, acc| space.check_end(acc));
+}

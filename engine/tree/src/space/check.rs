@@ -198,7 +198,7 @@ impl SpaceFile {
             let pages = self.header(acc)?.pages;
             let Some(no) = bitmaps(pages, self.page_size()).last() else { return Ok(()) };
             let (inside, covered) = (pages - bitmap::first_covered(no), bitmap::pages_covered(self.page_size()));
-            let page = self.store.pool().fix_shared(self.space(), no, acc)?;
+            let Some(page) = self.bitmap(no, acc)? else { continue };
             let is_free = inside >= covered || bitmap::all_equal(&page, inside, covered - inside, false);
             drop(page);
             if is_free {

@@ -126,7 +126,7 @@ impl SpaceFile {
 
     /// Latches bitmap page `no`, which was in the file when the header was read. `None` if a
     /// compaction has cut it off since.
-    fn bitmap(&self, no: PageNo, acc: &Access<'_>) -> Result<Option<SharedGuard<'_>>> {
+    pub(super) fn bitmap(&self, no: PageNo, acc: &Access<'_>) -> Result<Option<SharedGuard<'_>>> {
         match self.store.pool().fix_shared(self.space(), no, acc) {
             Err(error) if error.is_damage() && no.0 >= self.header(acc)?.pages => Ok(None),
             fixed => fixed.map(Some),
