@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::limits::PAGE_SIZE_MAX;
 use holdfast_base::{PageId, PageNo, SpaceId, page};
-use holdfast_io::{AlignedBuf, Disk, FileKind, OpenOptions};
+use holdfast_io::{AlignedBuf, Disk, File, FileKind, OpenOptions};
 use holdfast_metrics::{Spread, thread_group};
 use holdfast_pool::AccessKind;
 use holdfast_tree::space::{MAY_GO, SpaceHeader};
@@ -268,6 +268,19 @@ fn write_mark(space: &SpaceFile) -> Result<()> {
 /// it for long.
 const CUT: u64 = 1 << 30;
 
+/// Makes `file` shorter, piece by piece, until removing it is quick.
+///
+/// # Errors
+/// Those of the disk.
+fn cut(file: &dyn File) -> Result<()> {
+    let mut len = file.len()?;
+    while len > CUT {
+        len -= CUT;
+        file.set_len(len)?;
+    }
+    Ok(())
+}
+
 /// A file that cannot be used as a table's, and that the log may be kept for.
 struct Withheld {
     store: Arc<Store>,
@@ -439,11 +452,8 @@ impl TableFile {
                 return self.remove().and_then(|()| space.close(true));
             }
             space.close(true)?;
-            let mut len = file.len()?;
-            while len > CUT {
-                len -= CUT;
-                file.set_len(len)?;
-            }
+            // One that cannot be cut, as on a full disk that copies on write, goes as it is.
+            let _ = cut(&**file);
         }
         // The directory need not be synced: the next open removes the file if it is there again.
         self.disk.remove(&self.name)
