@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use holdfast_base::page::{self, PageType};
-use holdfast_base::{Error, PageId, PageNo, Result, SpaceId};
+use holdfast_base::{Error, HashSet, PageId, PageNo, Result, SpaceId};
 use holdfast_io::{AlignedBuf, FileKind, OpenOptions};
 use holdfast_pool::AccessKind;
 use holdfast_tree::space::{MAY_GO, SpaceHeader};
@@ -146,9 +146,10 @@ fn remove_orphans(
     next: NextIds,
 ) -> Result<Vec<String>> {
     let (mut removed, mut strangers) = (Vec::new(), Vec::new());
+    let of_tables: HashSet<SpaceId> = records.iter().map(|(_, record)| record.space).collect();
     for name in environment.disk.list()? {
         let Some(id) = space_of(&name) else { continue };
-        if records.iter().any(|(_, record)| record.space == id) {
+        if of_tables.contains(&id) {
             continue;
         }
         match is_leftover(environment, files, next, id, &name) {
@@ -167,8 +168,7 @@ fn remove_orphans(
         files.store.pool().release(id);
     }
     // No table needs the log that is kept for the others.
-    let is_tables = |id: &&SpaceId| records.iter().any(|(_, record)| record.space == **id);
-    files.withheld.keys().filter(|id| !is_tables(id)).for_each(|id| files.store.pool().release(*id));
+    files.withheld.keys().filter(|id| !of_tables.contains(*id)).for_each(|id| files.store.pool().release(*id));
     Ok(strangers)
 }
 
