@@ -40,6 +40,8 @@ impl Core {
             }
         }
         if discard {
+            // First: a batch that has written a page of it may end later.
+            space.set_discarded();
             self.unsynced.forget(space.id());
         } else {
             self.sync_space(space)?;

@@ -91,14 +91,16 @@ impl Unsynced {
         claimed
     }
 
-    /// The write is done; the pages that it has written are in these spaces. Returns whether a
-    /// checkpoint has met a write.
+    /// The write is done; the pages that it has written are in these spaces, of which those that
+    /// are discarded need no sync: kept here, their files would keep their room until the next one.
+    /// Returns whether a checkpoint has met a write.
     #[must_use = "the checkpointer may wait for a call"]
     pub(crate) fn done<'s>(&self, id: u64, spaces: impl Iterator<Item = &'s Arc<Space>>) -> bool {
         let mut state = self.state.lock();
         let rec_lsn = state.writes.remove(&id).unwrap_or(Lsn::MAX);
         state.done = state.done.min(rec_lsn);
-        for space in spaces {
+        // Under the lock: one that is discarded from here on is forgotten later.
+        for space in spaces.filter(|space| !space.is_discarded()) {
             state.spaces.entry(space.id()).or_insert_with(|| space.clone());
         }
         std::mem::take(&mut state.met)
@@ -185,5 +187,21 @@ mod tests {
         assert_eq!(unsynced.claim(Lsn(60)), Lsn(60));
         assert!(!unsynced.hold(write, Lsn(59)) && unsynced.hold(write, Lsn(60)));
         assert_eq!((unsynced.floor(), unsynced.claim(Lsn(90))), (Lsn(60), Lsn(60)));
+    }
+
+    /// A table was dropped while a batch with pages of it was being written. Its file was removed,
+    /// and the end of the batch kept it open: it kept its room until the next checkpoint.
+    #[cfg(not(any(loom, shuttle, miri)))]
+    #[test]
+    fn a_write_that_ends_behind_the_discard_of_a_space_does_not_keep_it() {
+        let (pool, _wal, space) = crate::test_pool::with_space();
+        let unsynced = Unsynced::default();
+        let [before, behind] = [70, 90].map(|lsn| unsynced.begin(Lsn(lsn)));
+        assert!(!unsynced.done(before, std::iter::once(&space)));
+        assert!(unsynced.state.lock().spaces.contains_key(&space.id()), "it is to be synced");
+        unsynced.forget(space.id());
+        pool.close_space(&space, true).unwrap();
+        assert!(!unsynced.done(behind, std::iter::once(&space)));
+        assert!(unsynced.state.lock().spaces.is_empty());
     }
 }

@@ -34,6 +34,7 @@ pub struct Space {
     /// The LSNs of its pages are not of the pool's log.
     pub(crate) is_of_another_log: bool,
     closing: AtomicBool,
+    discarded: AtomicBool,
 }
 
 impl Space {
@@ -50,6 +51,7 @@ impl Space {
             cut_from: AtomicU32::new(u32::MAX),
             is_of_another_log: false,
             closing: AtomicBool::new(false),
+            discarded: AtomicBool::new(false),
         }
     }
 
@@ -148,6 +150,15 @@ impl Space {
     /// From now on no page comes in; whether this call was the first to say so.
     pub(crate) fn close(&self) -> bool {
         !self.closing.swap(true, Ordering::SeqCst)
+    }
+
+    /// None of its pages is in the pool any more, and what was written of them need not be durable.
+    pub(crate) fn set_discarded(&self) {
+        self.discarded.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_discarded(&self) -> bool {
+        self.discarded.load(Ordering::Acquire)
     }
 }
 
