@@ -1,5 +1,5 @@
 //! An insert that has waited for another transaction's insert of its key, and is refused, locks the
-//! entry for sharing, as one does that has not waited. It locked the entry exclusively: others who
+//! entry for sharing, as one does that has not waited. It locked the entry exclusively: others that
 //! insert the key, or read it with a lock, waited for the end of its transaction.
 #![cfg(not(shuttle))]
 

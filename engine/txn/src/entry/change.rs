@@ -318,7 +318,7 @@ impl Txn {
     }
 
     /// A change that has failed with `error` has waited for its entry with an exclusive lock, so
-    /// that those who wait to insert it do so one after the other. If there is an entry, it need
+    /// that waiters that insert it do so one after the other. If there is an entry, it need
     /// only stay.
     fn refused(&self, index: &TableIndex, key: &[u8], op: Op<'_>, way: &Way, error: &Error) {
         let only_stays = matches!((op, error), (Op::Insert(_, LockMode::Shared), Error::DuplicateKey));
