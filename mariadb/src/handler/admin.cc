@@ -6,9 +6,10 @@
 
 /* CHECK TABLE and OPTIMIZE TABLE.
 
-   A check has two parts. The engine reads every page of the file and walks every tree. What it cannot know is checked here, at one
-   snapshot: that every row is one, that it has the entries which its columns give, and that there are no others. The
-   entries that the rows give are summed up, and those that are there; so nothing is looked up unless something is wrong. */
+   A check has two parts. The engine reads every page of the file and walks every tree. What it cannot know is checked
+   here, at one snapshot: that every row is one, that it has the entries which its columns give, and that there are no
+   others. The entries that the rows give are summed up, and those that are there; so nothing is looked up unless
+   something is wrong. */
 
 #include "plugin/errors.h"
 #include "ha_holdfast.h"
@@ -140,8 +141,9 @@ int ha_holdfast::find_lacking(Findings *findings, uint key_no)
   });
 }
 
-/* Rows and entries each in one scan; only where they do not agree, entry by entry. All is read by a transaction of its own,
-   without locks: those that SERIALIZABLE or LOCK TABLES ask for would wait for other transactions. */
+/* Rows and entries each in one scan; only where they do not agree, entry by entry. A transaction of the check reads all of
+   them, without locks: those that SERIALIZABLE or LOCK TABLES ask for would wait for other transactions. The statement has
+   committed what its session had begun, so nothing of that is missed. */
 int ha_holdfast::check_entries(Findings *findings)
 {
   if (int error= begin_alone())
@@ -197,7 +199,7 @@ int ha_holdfast::check(THD *thd, HA_CHECK_OPT *options)
     int error= check_entries(&findings);
     if (error == HA_ERR_ABORTED_BY_USER)
       return HA_ADMIN_FAILED;
-    // The statement's snapshot was given up: that says nothing about the table.
+    // The check's snapshot was given up: that says nothing about the table.
     if (error == HA_ERR_TABLE_DEF_CHANGED && !findings.count)
     {
       findings.add("the rows were not all compared with their index entries: versions of rows that the check needs reached "

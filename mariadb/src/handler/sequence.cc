@@ -10,9 +10,10 @@
    statement that uses a table: without autocommit it is in one afterwards.
 
    A handler of a sequence runs transactions of its own. One that reads sees the newest row, and ends with its scan: under
-   LOCK TABLES the server does not tell the handler of a sequence where a statement ends. One that writes commits with each row, as durably as the session's commits are, before
-   the server hands out what the row reserves. The server's mutex of the sequence orders the writers; a reader takes no
-   locks, so that two handlers of one statement do not wait for each other.
+   LOCK TABLES the server does not tell the handler of a sequence where a statement ends. One that writes commits with
+   each row, as durably as the session's commits are, before the server hands out what the row reserves. The server's
+   mutex of the sequence orders the writers; a reader takes no locks, so that two handlers of one statement do not wait
+   for each other.
 
    Lock order: the server's mutex of the sequence -> the row. */
 

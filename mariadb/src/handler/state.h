@@ -19,8 +19,8 @@ namespace holdfast {
 struct Reading
 {
   /* `store_lock` sets it, and `external_lock` and `start_stmt` raise it for a statement that
-     writes; a clone has that of its original, a handler that follows a reference HF_LOCK_EXCLUSIVE.
-     */
+     writes; a clone has that of its original, a handler that follows a reference HF_LOCK_EXCLUSIVE,
+     CHECK TABLE HF_LOCK_NONE while it reads. */
   hf_lock lock= HF_LOCK_NONE;
   /* What is read is read for the row that it refers to: set while a `Following` lives. */
   bool follows_link= false;
