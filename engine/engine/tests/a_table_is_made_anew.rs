@@ -201,6 +201,19 @@ fn is_new(db: &RawDatabase, name: &str) -> bool {
     is_new
 }
 
+/// With options for one of two tables that one took its place, and the other did not.
+#[test]
+fn none_if_one_has_no_options() {
+    let db = database();
+    fill(&db, "b");
+    let (mut a, mut b) = (anew(&db, "a", 3).unwrap(), anew(&db, "b", 3).unwrap());
+    let replaced = db.replace_by(&mut [&mut a, &mut b], &[b"new"]);
+    assert!(matches!(replaced, Err(Error::InvalidArgument(_))), "{replaced:?}");
+    assert!(!is_new(&db, "a") && !is_new(&db, "b"));
+    db.replace_by(&mut [&mut a, &mut b], &[b"new", b"new"]).unwrap();
+    assert!(is_new(&db, "a") && is_new(&db, "b"));
+}
+
 /// Two tables, together: the power goes at every point.
 #[test]
 fn all_or_none_when_the_power_goes() {
