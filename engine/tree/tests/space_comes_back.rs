@@ -4,12 +4,13 @@
 mod common;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::*;
 use holdfast_base::{Error, IndexId, PageNo, SpaceId, page};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_pool::AccessKind;
-use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp, SplitMix64};
+use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp, HookedDisk, SplitMix64};
 use holdfast_tree::{HEADS, SpaceFile, Tree};
 use holdfast_wal::SpaceClass;
 
@@ -163,6 +164,33 @@ fn a_file_does_not_grow_into_parts_of_pages() {
                 assert!(read.is_ok(), "crash after {cut} operations, power cut {seed}: {read:?}");
             }
         }
+    }
+}
+
+/// Each open reads it, until a compaction cuts it off: one page at a time, that took minutes.
+#[test]
+fn what_lies_behind_the_end_is_read_in_large_pieces() {
+    let disk = HookedDisk::default();
+    let bed = Bed::create(Arc::new(disk.clone()), Setup::default()).unwrap();
+    let (acc, file) = (bed.access(), bed.space.space().file());
+    let end = u64::from(bed.space.header(&acc).unwrap().pages);
+    file.set_len((end + 200) * 4096).unwrap();
+    // The first page of a piece, and the last one.
+    let parts = [0, 63, 64, 199].map(|no| (end + no) * 4096);
+    for at in parts {
+        file.write_at(at, &[3; 512]).unwrap();
+    }
+    let reads = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&reads);
+    disk.on_read(move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+    });
+    bed.space.wipe_tail(&acc).unwrap();
+    assert!(reads.load(Ordering::Relaxed) <= 4, "{reads:?} reads of 200 pages");
+    for at in parts {
+        let mut bytes = [1; 4096];
+        file.read_at(at, &mut bytes).unwrap();
+        assert!(page::is_blank(&bytes), "at {at}");
     }
 }
 

@@ -17,6 +17,8 @@ use crate::op::PageOp;
 
 /// Pages that are given back by one mini-transaction.
 const BATCH: usize = 64;
+/// Pages behind the end of a file that are read at a time.
+const TAIL_PIECE: usize = 64;
 
 impl SpaceFile {
     /// Compares the bitmaps with `reached`, all pages that the space's trees, overflow chains and
@@ -237,12 +239,14 @@ impl SpaceFile {
         // What redo has made is written first, or it would pass for parts of pages.
         pool.flush_space(self.space())?;
         let pages = u32::try_from(file.len()? / size as u64).unwrap_or(u32::MAX);
-        let (mut bytes, blank) = (AlignedBuf::zeroed(size), AlignedBuf::zeroed(size));
-        for no in (self.header(acc)?.pages..pages).map(PageNo) {
-            let at = u64::from(no.0) * size as u64;
-            file.read_at(at, &mut bytes)?;
-            if pool.check_page(self.space(), &bytes, no).is_err() {
-                file.write_at(at, &blank)?;
+        let (mut piece, blank) = (AlignedBuf::zeroed(TAIL_PIECE * size), AlignedBuf::zeroed(size));
+        for first in (self.header(acc)?.pages..pages).step_by(TAIL_PIECE) {
+            piece.resize(TAIL_PIECE.min((pages - first) as usize) * size);
+            file.read_at(u64::from(first) * size as u64, &mut piece)?;
+            for (no, bytes) in (first..pages).map(PageNo).zip(piece.chunks_exact(size)) {
+                if pool.check_page(self.space(), bytes, no).is_err() {
+                    file.write_at(u64::from(no.0) * size as u64, &blank)?;
+                }
             }
         }
         pool.sync_space(self.space())
