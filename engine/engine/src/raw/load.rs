@@ -289,8 +289,8 @@ impl RawDatabase {
     /// be in use: handles that are open see the old ones.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if a load is none of these, or there are more or fewer options than
-    /// loads; [`Error::TableNotFound`] if a table has got another name; those of the log.
+    /// [`Error::InvalidArgument`] if a load is none of these, or there are more or fewer options
+    /// than loads; [`Error::TableNotFound`] if a table has got another name; those of the log.
     pub fn replace_by(&self, loads: &mut [&mut RawLoad], options: &[&[u8]]) -> Result<()> {
         if loads.len() != options.len() {
             return Err(Error::invalid("each of the tables has options of its own"));
