@@ -70,6 +70,34 @@ fn so_do_those_of_a_high_tree() {
     }
 }
 
+/// An emptied leaf that did not fit into its neighbour stayed when that neighbour was emptied, too,
+/// and merged with the one on its other side.
+#[test]
+fn so_do_those_between_leaves_that_are_merged() {
+    // A leaf in the middle of a group has a long prefix. A merge with others would put it into each
+    // key.
+    let key = |group: u16, n: u8| [&group.to_be_bytes()[..], &[7; 820], &[n]].concat();
+    for seed in 0..20 {
+        let bed = Bed::new(Setup::default());
+        let tree = bed.new_tree();
+        let acc = bed.access();
+        let mut rng = SplitMix64::new(seed);
+        let mut all: Vec<(u16, u8)> = (0..20).flat_map(|group| (0..16).map(move |n| (group, n))).collect();
+        all.sort_by_cached_key(|_| rng.next_u64());
+        for &(group, n) in &all {
+            put(&tree, &key(group, n), &[3; 700], &acc).unwrap();
+        }
+        all.sort_by_cached_key(|(group, _)| (group % 2, rng.next_u64()));
+        for (group, n) in all {
+            remove(&tree, &key(group, n), &acc).unwrap();
+        }
+        let info = bed.space.info(&acc).unwrap();
+        let left = info.pages - info.free_pages;
+        assert!(left <= 3, "seed {seed}: {left} pages in use for nothing");
+        bed.verify_clean(&[&tree]);
+    }
+}
+
 #[test]
 fn the_file_is_cut_off_after_a_checkpoint() {
     let bed = Bed::new(Setup::default());

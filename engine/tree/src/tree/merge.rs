@@ -42,7 +42,8 @@ struct Pair {
 impl Tree {
     /// Merges the leaf that `key` belongs to with a neighbour, if that leaf is nearly empty, and
     /// then each node above that has become nearly empty. Behind a merge of inner nodes the nodes
-    /// below have neighbours that they did not have, and come first.
+    /// below have neighbours that they did not have, and come first. A leaf that is merged is
+    /// looked at again: its neighbour on the other side may be one that did not fit in before.
     pub(super) fn merge_at(&self, key: &[u8], acc: &Access<'_>, class: SpaceClass) -> Result<()> {
         let (mut level, mut above) = (0, 0);
         loop {
@@ -51,7 +52,7 @@ impl Tree {
             match self.merge_step(key, level, acc, ticket, &frames)? {
                 Some(merged) => {
                     above = above.max(merged + 1);
-                    level = merged.checked_sub(1).unwrap_or(1);
+                    level = merged.saturating_sub(1);
                 }
                 None if level < above => level += 1,
                 None => return Ok(()),
