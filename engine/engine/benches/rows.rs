@@ -2,9 +2,12 @@
 //! holdfast-engine`. Files and log in memory; each line is the median of its rounds.
 //!
 //! ```text
+//! RUSTFLAGS="--cfg rustix_use_libc" cargo bench -p holdfast-engine --bench rows --no-run
 //! valgrind --tool=callgrind --toggle-collect='*measured*' \
 //!     .../rows-<hash> count <operation> <operations>
 //! ```
+//!
+//! Without the flag valgrind meets calls of the kernel's own code, which it cannot run.
 //!
 //! `lines <operation> <turns> <threads>` lets threads do one operation each in turns, for `cargo
 //! xtask bench lines`, which finds in a trace of it which lines of memory go from one thread to

@@ -31,11 +31,12 @@ fn fill(db: &Db) {
     });
 }
 
-/// Begins a transaction that changes the row of the other table, and then all rows.
+/// Begins a transaction that changes the row of the other table, and then all rows, which stay as
+/// long: the table is larger than the cache.
 fn change_all(db: &Db) -> holdfast_txn::Txn {
     let mut txn = db.begin();
     assert!(txn.update(&db.other, b"one", b"never", None).unwrap());
-    (0..ROWS).for_each(|n| assert!(txn.update(&db.rows, &key(n), b"never", None).unwrap()));
+    (0..ROWS).for_each(|n| assert!(txn.update(&db.rows, &key(n), &[b'n'; 400], None).unwrap()));
     txn
 }
 
