@@ -80,6 +80,13 @@ fn change(db: &RawDatabase, rows: &mut Rows, random: &mut SplitMix64) {
     }
 }
 
+/// The entries of the new index, if it is filled and followed as it should be.
+fn wanted(rows: &Rows) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut wanted: Vec<_> = rows.iter().map(|(&id, &a)| (entry(a, id), covered(id, a))).collect();
+    wanted.sort();
+    wanted
+}
+
 fn read(db: &RawDatabase, index: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
     let (table, mut txn) = (db.open_table("t").unwrap(), begin(db));
     let all = (Bound::Unbounded, Bound::Unbounded);
@@ -131,9 +138,7 @@ fn the_index_has_what_the_rows_say() {
         }
         commit(&db, &mut alter).unwrap();
         drop(alter);
-        let mut wanted: Vec<_> = rows.iter().map(|(&id, &a)| (entry(a, id), covered(id, a))).collect();
-        wanted.sort();
-        assert_eq!(read(&db, 1), wanted, "seed {seed}");
+        assert_eq!(read(&db, 1), wanted(&rows), "seed {seed}");
         assert_eq!(read(&db, 0).len(), rows.len());
         assert_sound(&db);
     }
@@ -198,9 +203,7 @@ fn an_entry_may_be_there_twice_when_the_index_is_filled() {
     put_all(&db, &mut rows, &[(6, Some(3)), (12, Some(9))]);
     commit(&db, &mut alter).unwrap();
     drop(alter);
-    let mut wanted: Vec<_> = rows.iter().map(|(&id, &a)| (entry(a, id), covered(id, a))).collect();
-    wanted.sort();
-    assert_eq!(read(&db, 1), wanted);
+    assert_eq!(read(&db, 1), wanted(&rows));
     assert_sound(&db);
 }
 
@@ -225,9 +228,7 @@ fn a_round_follows_all_notes_if_the_view_of_the_one_before_is_given_up() {
     put_all(&db, &mut rows, &[(3, None), (12, Some(1_002))]);
     commit(&db, &mut alter).unwrap();
     drop(alter);
-    let mut wanted: Vec<_> = rows.iter().map(|(&id, &a)| (entry(a, id), covered(id, a))).collect();
-    wanted.sort();
-    assert_eq!(read(&db, 1), wanted);
+    assert_eq!(read(&db, 1), wanted(&rows));
     assert_sound(&db);
 }
 
