@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, Weak, mpsc};
 use std::time::Duration;
 
 use common::rows::begin;
-use holdfast::raw::{Lifetime, RawDatabase, WaitInterest, WaitObserver};
+use holdfast::raw::{Lifetime, RawDatabase, WaitObserver};
 use holdfast::{Error, FlushAtCommit};
 
 /// Another session creates a table as soon as the one that reads is asked whether it was killed.
@@ -20,16 +20,6 @@ struct Other {
 struct Asked(Arc<Other>);
 
 impl WaitObserver for Asked {
-    fn interest(&self) -> WaitInterest {
-        WaitInterest::None
-    }
-
-    fn waits_for(&self, _: u64, _: &[u64]) {}
-
-    fn begins(&self) {}
-
-    fn ends(&self) {}
-
     fn gives_up(&self) -> bool {
         if let Some(db) = self.0.db.get().and_then(Weak::upgrade) {
             self.0.has_created.get_or_init(|| is_created(db));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::rows::{Entries, begin, covering, entry, insert, read};
 use holdfast::io::Disk;
-use holdfast::raw::{Lifetime, RawDatabase, RawLoad, WaitInterest, WaitObserver};
+use holdfast::raw::{Lifetime, RawDatabase, RawLoad, WaitObserver};
 use holdfast::{Error, FlushAtCommit, Result};
 use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultOp};
 
@@ -60,16 +60,6 @@ fn replace(db: &RawDatabase, load: &mut RawLoad) -> Result<()> {
 struct Waits(Arc<AtomicBool>);
 
 impl WaitObserver for Waits {
-    fn interest(&self) -> WaitInterest {
-        WaitInterest::None
-    }
-
-    fn waits_for(&self, _: u64, _: &[u64]) {}
-
-    fn begins(&self) {}
-
-    fn ends(&self) {}
-
     fn gives_up(&self) -> bool {
         self.0.store(true, Ordering::Release);
         false

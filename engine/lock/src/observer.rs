@@ -14,17 +14,22 @@ pub enum WaitInterest {
 }
 
 /// Is told of waits by the threads that wait, which hold no lock of the lock manager then. It must
-/// not wait for a transaction itself.
+/// not wait for a transaction itself. One that only says whether a thread is to end hears of no
+/// transaction.
 pub trait WaitObserver: Send + Sync {
     /// Of which transactions it wants to hear if this thread is going to wait: with hundreds in the
     /// queue the list may be long.
-    fn interest(&self) -> WaitInterest;
+    fn interest(&self) -> WaitInterest {
+        WaitInterest::None
+    }
     /// The transaction `waiter` is going to wait for `others`, which are sorted.
-    fn waits_for(&self, waiter: Serial, others: &[Serial]);
+    fn waits_for(&self, waiter: Serial, others: &[Serial]) {
+        let _ = (waiter, others);
+    }
     /// This thread is going to sleep.
-    fn begins(&self);
+    fn begins(&self) {}
     /// It has woken up.
-    fn ends(&self);
+    fn ends(&self) {}
     /// True if this thread is to end a wait that is not for a lock, or long work, with
     /// [`holdfast_base::Error::Interrupted`]. A thread that waits asks before it sleeps and
     /// whenever it is woken, and holds the mutex of what it waits at. A thread that works asks now

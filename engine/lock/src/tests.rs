@@ -524,8 +524,6 @@ impl WaitObserver for Told {
     fn waits_for(&self, waiter: u64, others: &[u64]) {
         self.0.lock().push((waiter, others.to_vec()));
     }
-    fn begins(&self) {}
-    fn ends(&self) {}
     fn gives_up(&self) -> bool {
         false
     }

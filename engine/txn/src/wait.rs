@@ -80,7 +80,6 @@ impl fmt::Debug for Wait<'_> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use holdfast_lock::WaitInterest;
 
     use super::*;
 
@@ -100,16 +99,6 @@ pub(crate) mod tests {
     struct Killed;
 
     impl WaitObserver for Killed {
-        fn interest(&self) -> WaitInterest {
-            WaitInterest::None
-        }
-
-        fn waits_for(&self, _: u64, _: &[u64]) {}
-
-        fn begins(&self) {}
-
-        fn ends(&self) {}
-
         fn gives_up(&self) -> bool {
             true
         }

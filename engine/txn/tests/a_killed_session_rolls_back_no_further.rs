@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::*;
 use holdfast_base::Error;
-use holdfast_txn::{WaitInterest, WaitObserver};
+use holdfast_txn::WaitObserver;
 
 const ROWS: u32 = 500;
 
@@ -18,16 +18,6 @@ const ROWS: u32 = 500;
 struct Killed(Arc<AtomicU32>);
 
 impl WaitObserver for Killed {
-    fn interest(&self) -> WaitInterest {
-        WaitInterest::None
-    }
-
-    fn waits_for(&self, _: u64, _: &[u64]) {}
-
-    fn begins(&self) {}
-
-    fn ends(&self) {}
-
     fn gives_up(&self) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err()
     }
