@@ -128,14 +128,18 @@ impl Batch {
         &self.logs
     }
 
-    /// The bytes from record `slot` of `log` on.
+    /// The bytes of record `slot` of `log`: up to the next record, or to the end of the log.
     pub fn record(&self, log: &ShelvedLog, slot: u16) -> Option<&[u8]> {
         let bytes = self.bytes.get(log.begin as usize..log.end as usize)?;
         if slot >= log.records {
             return None;
         }
-        let at = usize::from(get_u16(bytes, 2 * usize::from(slot))?);
-        bytes.get(2 * usize::from(log.records) + at..)
+        let begin = |slot: u16| {
+            let at = get_u16(bytes, 2 * usize::from(slot))?;
+            Some(2 * usize::from(log.records) + usize::from(at))
+        };
+        let end = if slot + 1 < log.records { begin(slot + 1)? } else { bytes.len() };
+        bytes.get(begin(slot)?..end)
     }
 
     /// The number of the first commit in it.

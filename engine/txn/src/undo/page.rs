@@ -20,7 +20,7 @@
 //! end         record offsets, two bytes each, from the end of the page downwards
 //! ```
 //! A roll pointer names a record by page and number, not by byte, so that whatever it hits is a
-//! record.
+//! record. A record ends where the next one begins: one whose fields end elsewhere is damaged.
 //!
 //! Directory page: 64 number of entries (4), 68 next directory page (4), 72 first pages of undo
 //! logs (4 each). The last entry of the page takes the place of one that is removed.
@@ -146,9 +146,11 @@ impl<'a> UndoPage<'a> {
         self.0.get(BODY_FIRST..usize::from(self.end())).unwrap_or_default()
     }
 
-    /// The bytes from record `slot` on.
+    /// The bytes of record `slot`: up to the next record, or to the end of the records.
     pub fn record(self, slot: u16) -> Option<&'a [u8]> {
-        self.0.get(usize::from(self.offset(slot)?)..usize::from(self.end()))
+        let next = slot.checked_add(1)?;
+        let end = if next < self.count() { self.offset(next)? } else { self.end() };
+        self.0.get(usize::from(self.offset(slot)?)..usize::from(end))
     }
 }
 
@@ -318,13 +320,16 @@ mod tests {
     #[test]
     fn records_are_found_by_number_and_nothing_else_is() {
         let mut page = page_with(&header(TxnId(9), false, LogState::Active, PageNo(0), PageNo(3)));
-        page[96..99].copy_from_slice(b"abc");
+        page[96..101].copy_from_slice(b"abcde");
         put_u16(&mut page, slot_offset(4096, 0), 96);
-        let (at, bytes) = counters(1, 99);
+        put_u16(&mut page, slot_offset(4096, 1), 99);
+        let (at, bytes) = counters(2, 101);
         page[usize::from(at)..usize::from(at) + 4].copy_from_slice(&bytes);
         let undo = UndoPage::new(&page).unwrap();
         assert_eq!(undo.record(0), Some(&b"abc"[..]));
-        assert_eq!(undo.record(1), None);
+        assert_eq!(undo.record(1), Some(&b"de"[..]));
+        assert_eq!(undo.record(2), None);
+        assert_eq!(undo.record(u16::MAX), None);
         put_u16(&mut page, slot_offset(4096, 0), 5000);
         assert_eq!(UndoPage::new(&page).unwrap().record(0), None);
         page[OFF_TYPE] = PageType::Tree as u8;

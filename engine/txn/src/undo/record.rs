@@ -72,7 +72,7 @@ impl<'a> UndoRecord<'a> {
         self.deletes || self.prior.and_then(values::chain_of).is_some()
     }
 
-    /// Decodes a record at the start of `bytes`; `None` if it is not one.
+    /// Decodes a record, which `bytes` are from the first to the last; `None` if they are not one.
     #[must_use]
     pub fn decode(bytes: &'a [u8]) -> Option<UndoRecord<'a>> {
         let mut r = Reader::new(bytes);
@@ -80,13 +80,14 @@ impl<'a> UndoRecord<'a> {
         if kind & !(HAS_PRIOR | HAS_CHAIN | DELETES) != 0 {
             return None;
         }
-        Some(UndoRecord {
+        let record = UndoRecord {
             index: IndexId(u32::try_from(r.varint()?).ok()?),
             key: r.bytes_with_len()?,
             prior: if kind & HAS_PRIOR != 0 { Some(r.bytes_with_len()?) } else { None },
             new_chain: if kind & HAS_CHAIN != 0 { Some(r.bytes_with_len()?) } else { None },
             deletes: kind & DELETES != 0,
-        })
+        };
+        r.is_empty().then_some(record)
     }
 }
 
@@ -114,6 +115,8 @@ mod tests {
             for cut in 0..bytes.len() {
                 prop_assert_eq!(UndoRecord::decode(&bytes[..cut]), None);
             }
+            bytes.push(0);
+            prop_assert_eq!(UndoRecord::decode(&bytes), None);
         }
 
         #[test]

@@ -115,7 +115,7 @@ pub(crate) enum Prior {
 }
 
 impl Prior {
-    /// What the record at the beginning of `bytes` says about `key`; `None` if it is none.
+    /// What the record that `bytes` are says about `key`; `None` if it is none.
     pub fn of_record(bytes: &[u8], index: IndexId, key: &[u8], image: &mut Vec<u8>) -> Option<Prior> {
         let record = UndoRecord::decode(bytes)?;
         if record.index != index || record.key != key {
