@@ -460,7 +460,7 @@ static int start_consistent_snapshot(handlerton *, THD *thd)
     return HA_ERR_OUT_OF_MEM;
   if (int error= connection->begin(thd))
     return error;
-  // As with InnoDB, no snapshot lasts at other levels: reads take one for each statement, or lock.
+  // At other levels nothing would read it: reads take one for each statement, or lock.
   if (thd_tx_isolation(thd) != ISO_REPEATABLE_READ)
     return 0;
   return server_error(hf_snapshot(connection->transaction), thd);

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::super::pairs::Engine;
+use super::answer::Answer;
+use super::differences::mentions_insufficient;
 use super::script::{names, schema};
 use super::sessions::Side;
 
@@ -136,8 +138,32 @@ impl Altered {
     }
 }
 
+/// Whether only one engine refuses a snapshot that is older than a change of columns.
+pub fn of_age(sql: &str, ours: &Answer, theirs: &Answer, altered: &Altered) -> Option<&'static str> {
+    if ours.is_success() && is_too_old(theirs) && altered.at_once(sql) {
+        return Some(
+            "a table that was altered at once, without a new index, is the same to older snapshots; InnoDB refuses it",
+        );
+    }
+    let refuses_here = ours.code() == 1412 && theirs.is_success();
+    (refuses_here && altered.copied_here(sql))
+        .then_some("a copy is younger than older snapshots; InnoDB has changed the table in place, and reads it")
+}
+
+/// Whether InnoDB alone asks how old a snapshot is that was taken at SERIALIZABLE.
+pub fn of_idle_snapshot(ours: &Answer, theirs: &Answer) -> Option<&'static str> {
+    (ours.code() != 1412 && is_too_old(theirs))
+        .then_some("InnoDB takes a snapshot at SERIALIZABLE, where reads lock, and refuses tables that are younger")
+}
+
+/// Whether InnoDB refuses a snapshot that is too old.
+fn is_too_old(theirs: &Answer) -> bool {
+    matches!(theirs.code(), 1412 | 159) && mentions_insufficient(theirs)
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::answer::Outcome;
     use super::*;
 
     fn kept(ours: &str, theirs: &str, ids: [&str; 2]) -> Kept {
@@ -202,5 +228,22 @@ mod tests {
         let mut another_index = kept("1", "1", ["2", "7"]);
         another_index.ids[1].push(vec!["7".into(), "10".into()]);
         assert_eq!(noted(&another_index), (false, true));
+    }
+
+    #[test]
+    fn only_innodb_may_refuse_a_table_that_was_altered_at_once_and_this_engine_one_that_it_has_copied() {
+        let done = Answer { outcome: Outcome::Rows(Vec::new()), warnings: Vec::new() };
+        let mut old = Answer { outcome: Outcome::Refused(1412, "Table definition has changed".into()), ..done.clone() };
+        let altered = Altered::of(&["t"], &["v"]);
+        assert!(of_age("SELECT * FROM t", &done, &old, &altered).is_none());
+        old.warnings.push("Warning 159: $ENGINE: insufficient history for index 0".into());
+        assert!(of_age("SELECT * FROM t", &done, &old, &altered).is_some());
+        assert!(of_age("SELECT * FROM u", &done, &old, &altered).is_none());
+        assert!(of_age("SELECT * FROM t", &old, &done, &altered).is_none());
+        assert!(of_age("SELECT * FROM v", &old, &done, &altered).is_some());
+        assert!(of_age("SELECT * FROM v", &done, &old, &altered).is_none());
+        assert!(of_idle_snapshot(&done, &old).is_some());
+        assert!(of_idle_snapshot(&old, &old).is_none());
+        assert!(of_idle_snapshot(&done, &done).is_none());
     }
 }

@@ -32,15 +32,19 @@ pub fn is_of_innodb(server: &Server<'_>) -> bool {
     is_told_of_innodb(&String::from_utf8_lossy(&log))
 }
 
-/// Whether an assertion of InnoDB has failed, or a signal came in what the server has called
-/// through its handlers and is part of the server itself: this engine is a library beside it.
+/// What the server calls an engine through: a handler, or what ends a transaction.
+const CALLS: [&str; 3] = ["(_ZN7handler", "(_Z15ha_commit_trans", "(_Z17ha_rollback_trans"];
+
+/// Whether an assertion of InnoDB has failed, or a signal came in what the server has called of an
+/// engine and is part of the server itself: this engine is a library beside it.
 fn is_told_of_innodb(log: &str) -> bool {
     if log.contains("InnoDB: Assertion failure in file ") {
         return true;
     }
     let Some((_, trace)) = log.split_once(" got signal ") else { return false };
-    let mut called = trace.lines().take_while(|line| !line.contains("(_ZN7handler"));
-    trace.contains("(_ZN7handler") && called.all(|line| !line.contains("ha_holdfast"))
+    let calls = |line: &str| CALLS.iter().any(|call| line.contains(call));
+    let mut called = trace.lines().take_while(|line| !calls(line));
+    calls(trace) && called.all(|line| !line.contains("ha_holdfast"))
 }
 
 fn told(end: &str, seed: u64, numbers: &[u64], steps: &[Step]) -> String {
@@ -57,15 +61,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signal_below_a_handler_is_innodbs_unless_this_engine_is_there() {
-        let log = |called: &str| {
+    fn a_signal_below_a_call_of_an_engine_is_innodbs_unless_this_engine_is_there() {
+        let log = |called: &str, call: &str| {
             format!(
                 "[ERROR] mariadbd got signal 11 ;\nserver/mariadbd(handle_fatal_signal+0x1a7)[0x1]\n{called}\n\
-                 server/mariadbd(_ZN7handler13ha_update_rowEPKhS1_+0xe2)[0x3]\nquery of ha_holdfast\n"
+                 server/mariadbd({call}+0xe2)[0x3]\nquery of ha_holdfast\n"
             )
         };
-        assert!(is_told_of_innodb(&log("server/mariadbd(+0xd11f89)[0x2]")));
-        assert!(!is_told_of_innodb(&log("plugin/ha_holdfast.so(+0x11f89)[0x2]")));
+        for call in ["_ZN7handler13ha_update_rowEPKhS1_", "_Z17ha_rollback_transP3THDb"] {
+            assert!(is_told_of_innodb(&log("server/mariadbd(+0xd11f89)[0x2]", call)));
+            assert!(!is_told_of_innodb(&log("plugin/ha_holdfast.so(+0x11f89)[0x2]", call)));
+        }
+        assert!(!is_told_of_innodb(&log("server/mariadbd(+0xd11f89)[0x2]", "_Z14trans_rollbackP3THD")));
         assert!(!is_told_of_innodb("mariadbd got signal 11 ;\nserver/mariadbd(+0xd11f89)[0x2]\n"));
         assert!(is_told_of_innodb("InnoDB: Assertion failure in file row0ins.cc line 1\n"));
         assert!(!is_told_of_innodb("ready for connections"));

@@ -25,7 +25,11 @@ struct Spoken {
     xa: Option<(String, Xa)>,
     /// Its isolation level, if it was set.
     level: String,
+    /// That of its next transaction alone, if it was set.
+    next_level: Option<String>,
     has_begun: bool,
+    /// Its transaction has begun with a snapshot that SERIALIZABLE has no use for.
+    has_idle_snapshot: bool,
     without_autocommit: bool,
     /// What its transaction has carried out.
     done: Vec<String>,
@@ -65,6 +69,7 @@ impl Spoken {
     /// Its transaction has ended.
     fn is_over(&mut self) {
         self.has_begun = false;
+        self.has_idle_snapshot = false;
         self.is_partly_undone = false;
         self.refusing.clear();
         self.done.clear();
@@ -189,10 +194,15 @@ impl Meanings {
             ["BEGIN"] | ["START", "TRANSACTION", ..] => {
                 spoken.is_over();
                 spoken.has_begun = true;
+                let level = spoken.next_level.take().unwrap_or_else(|| spoken.level.clone());
+                spoken.has_idle_snapshot =
+                    level.ends_with("SERIALIZABLE") && statement.sql.ends_with("WITH CONSISTENT SNAPSHOT");
             }
             ["SET", "autocommit", "=", value] => spoken.without_autocommit = value == "0",
             ["SET", "SESSION", "TRANSACTION", level] => spoken.level = level.into(),
-            _ => {}
+            ["SET", "TRANSACTION", "ISOLATION", level] => spoken.next_level = Some(level.into()),
+            ["SET", ..] => {}
+            _ => spoken.next_level = None,
         }
     }
 
@@ -258,6 +268,12 @@ impl Meanings {
     /// Whether virtual columns may have other values than when their rows were written.
     pub fn may_recompute(&self) -> bool {
         self.recomputes
+    }
+
+    /// Whether the transaction of a session has begun with a snapshot at SERIALIZABLE, where all
+    /// its reads lock.
+    pub fn has_idle_snapshot(&self, session: usize) -> bool {
+        self.sessions[session].has_idle_snapshot
     }
 
     /// The sessions at READ COMMITTED.

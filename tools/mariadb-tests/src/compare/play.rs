@@ -340,7 +340,8 @@ impl Play<'_, '_, '_> {
         let younger = self.meanings.younger_keys(session);
         if let Some(reason) = by_plan::of_snapshot(&meant.sql, codes, &mut self.sides)
             .or_else(|| by_plan::of_younger_key(&meant.sql, codes, younger, &mut self.sides[0]))
-            .or_else(|| differences::of_age(&meant.sql, ours, theirs, &self.altered))
+            .or_else(|| altered::of_age(&meant.sql, ours, theirs, &self.altered))
+            .or_else(|| altered::of_idle_snapshot(ours, theirs).filter(|_| self.meanings.has_idle_snapshot(session)))
         {
             return self.part(reason);
         }
