@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use holdfast_base::codec::get_u64;
 use holdfast_base::{Error, Lsn, Result};
-use holdfast_io::{Disk, FileKind, OpenOptions};
+use holdfast_io::{Disk, File, FileKind, OpenOptions};
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::format::{self, GROUP_BYTES_MAX, GROUP_HEADER, GroupHeader, SEGMENT_HEADER, SegmentHeader};
@@ -92,8 +92,11 @@ pub(crate) struct Inventory {
     pub chain: Vec<Segment>,
     /// Further segments that may hold proofs of damage.
     suspects: Vec<Segment>,
-    /// The names of all files that are not in the chain.
+    /// The names of the files that are not in the chain, but for those of `unread`.
     pub others: Vec<String>,
+    /// Files that the system does not return and that the log does not need, and why. They stay as
+    /// they are: they may be another database's.
+    pub unread: Vec<(String, Error)>,
     /// The page size recorded in the first segment of the chain.
     pub page_size: u32,
 }
@@ -101,35 +104,53 @@ pub(crate) struct Inventory {
 impl Inventory {
     /// Reads the headers of all segment files. `at` is the checkpoint LSN.
     ///
+    /// A file that the system does not return is passed over if the segment that holds `at` is
+    /// intact and has a greater number: numbers go up with LSNs, so the log has passed that file,
+    /// and does not come back to its name. Any other may hold log, or the proof that there was
+    /// more. It is needed after a clean close, too: the log goes on in it.
+    ///
     /// # Errors
     /// [`Error::DamagedFile`] if the segment that holds `at` is missing, or if a segment belongs to
     /// another database: it would be reused. [`Error::Incompatible`] for segments of an unknown
-    /// format.
+    /// format. Those of reading a file that is needed.
     pub fn take(disk: &dyn Disk, uuid: &[u8; 16], at: u64, options: OpenOptions) -> Result<Inventory> {
         let mut intact: Vec<(Segment, u32)> = Vec::new();
-        let mut bad: Vec<(u64, Arc<dyn holdfast_io::File>)> = Vec::new();
+        let mut bad: Vec<Found> = Vec::new();
+        let mut unread: Vec<(u64, Error)> = Vec::new();
         for name in disk.list()? {
             let Some(number) = number_of(&name) else { continue };
-            let file = disk.open(&name, options)?;
-            match read_header(file.as_ref())? {
+            let found = match Found::open(disk, &name, number, options) {
+                Err(error) if error.is_unread() => {
+                    unread.push((number, error));
+                    continue;
+                }
+                found => found?,
+            };
+            match found.header {
                 Some(h) if h.uuid != *uuid => {
                     let what = "it belongs to another database (its UUID differs); move it away";
                     return Err(Error::damaged_file(name, what));
                 }
-                Some(h) if h.number == number && file.len()? >= SEGMENT_HEADER + h.data_len => {
-                    let segment = Segment { number, start: h.start, end: h.start + h.data_len, file };
+                Some(h) if h.number == number && found.len >= SEGMENT_HEADER + h.data_len => {
+                    let segment = Segment { number, start: h.start, end: h.start + h.data_len, file: found.file };
                     intact.push((segment, h.page_size));
                 }
-                _ => bad.push((number, file)),
+                _ => bad.push(found),
             }
         }
         intact.sort_by_key(|(s, _)| s.number);
         let first = intact.iter().rposition(|(s, _)| s.start <= at && at <= s.end);
+        let is_needed = |number: u64| first.is_none_or(|first| number > intact[first].0.number);
+        if let Some((_, error)) = unread.iter().find(|(number, _)| is_needed(*number)) {
+            return Err(error.clone());
+        }
         let Some(first) = first else {
             let what = format!("no intact segment holds log sequence number {at}, where recovery has to begin");
             return Err(Error::damaged_file("the log", what));
         };
-        let mut inventory = Inventory { chain: vec![], suspects: vec![], others: vec![], page_size: intact[first].1 };
+        let unread = unread.into_iter().map(|(number, error)| (file_name(number), error)).collect();
+        let page_size = intact[first].1;
+        let mut inventory = Inventory { chain: vec![], suspects: vec![], others: vec![], unread, page_size };
         let older = intact.drain(..first).map(|(s, _)| file_name(s.number));
         inventory.others.extend(older);
         for (segment, _) in intact {
@@ -141,23 +162,22 @@ impl Inventory {
                 _ => inventory.chain.push(segment),
             }
         }
-        inventory.others.extend(bad.iter().map(|(number, _)| file_name(*number)));
-        inventory.suspect_successor(bad)?;
+        inventory.others.extend(bad.iter().map(|found| file_name(found.number)));
+        inventory.suspect_successor(bad);
         Ok(inventory)
     }
 
     /// Adds a file with a broken header whose name says that it follows the chain. If it held log,
     /// the log begins at the end of the chain.
-    fn suspect_successor(&mut self, bad: Vec<(u64, Arc<dyn holdfast_io::File>)>) -> Result<()> {
-        let Some(last) = self.chain.last() else { return Ok(()) };
+    fn suspect_successor(&mut self, bad: Vec<Found>) {
+        let Some(last) = self.chain.last() else { return };
         let (next, start) = (last.number + 1, last.end);
-        for (number, file) in bad {
-            let data = file.len()?.saturating_sub(SEGMENT_HEADER) & !(GROUP_HEADER - 1);
+        for Found { number, file, len, .. } in bad {
+            let data = len.saturating_sub(SEGMENT_HEADER) & !(GROUP_HEADER - 1);
             if number == next && data > 0 {
                 self.suspects.push(Segment { number, start, end: start + data, file });
             }
         }
-        Ok(())
     }
 
     fn end(&self) -> u64 {
@@ -169,12 +189,26 @@ impl Inventory {
     }
 }
 
-fn read_header(file: &dyn holdfast_io::File) -> Result<Option<SegmentHeader>> {
-    let mut bytes = vec![0; (SEGMENT_HEADER).min(file.len()?) as usize];
-    file.read_at(0, &mut bytes)?;
-    SegmentHeader::decode(&bytes).map_err(|what| {
-        Error::Incompatible(format!("{} has {what}, which this version does not know; use a newer one", file.name()))
-    })
+/// A file that is named like a segment.
+struct Found {
+    number: u64,
+    file: Arc<dyn File>,
+    len: u64,
+    /// If it is intact.
+    header: Option<SegmentHeader>,
+}
+
+impl Found {
+    fn open(disk: &dyn Disk, name: &str, number: u64, options: OpenOptions) -> Result<Found> {
+        let file = disk.open(name, options)?;
+        let len = file.len()?;
+        let mut bytes = vec![0; SEGMENT_HEADER.min(len) as usize];
+        file.read_at(0, &mut bytes)?;
+        let header = SegmentHeader::decode(&bytes).map_err(|what| {
+            Error::Incompatible(format!("{name} has {what}, which this version does not know; use a newer one"))
+        })?;
+        Ok(Found { number, file, len, header })
+    }
 }
 
 /// Reads and verifies a log, from the checkpoint to its end, without writing to the disk.
@@ -258,6 +292,13 @@ impl LogReader {
     #[must_use]
     pub fn checkpoint_payload(&self) -> &[u8] {
         &self.checkpoint.payload
+    }
+
+    /// The names of files of the log that the system does not return and that are passed over,
+    /// since reading begins behind them; and why they cannot be read.
+    #[must_use]
+    pub fn unread(&self) -> &[(String, Error)] {
+        &self.inventory.unread
     }
 
     /// The LSN of the next group.

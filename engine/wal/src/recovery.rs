@@ -166,6 +166,12 @@ impl Recovery {
         self.end.lsn
     }
 
+    /// As [`LogReader::unread`]. These files stay as they are.
+    #[must_use]
+    pub fn unread(&self) -> &[(String, Error)] {
+        self.reader.unread()
+    }
+
     /// The bytes read, and the bytes to read.
     #[must_use]
     pub fn progress(&self) -> Progress {

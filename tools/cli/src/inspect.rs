@@ -226,6 +226,9 @@ fn show_log(disk: &FileDisk, args: &LogArgs) -> Result<()> {
     let mut reader = open_log(disk, args)?;
     let mut out = Stdout::lock();
     writeln!(out, "checkpoint at LSN {}, pages of {} bytes", reader.checkpoint_lsn(), reader.page_size())?;
+    for (name, error) in reader.unread() {
+        writeln!(out, "{name} lies before the checkpoint, and is passed over: {error}")?;
+    }
     let mut shown = 0;
     while let Some(group) = reader.next()? {
         if group.start.0 < args.from {

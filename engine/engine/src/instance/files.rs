@@ -26,6 +26,8 @@ pub(crate) struct Files {
     pub opened: Opened,
     /// Those of them that are set aside: among `opened` is the error.
     pub withheld: Withheld,
+    /// Files of the log that cannot be read and that recovery does not need, and why.
+    pub unread_log: Vec<(String, Error)>,
 }
 
 /// Opens the file of a space. That it is missing, or is none, is damage: the database is there.

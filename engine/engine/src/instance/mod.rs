@@ -61,6 +61,8 @@ pub(crate) struct Instance {
     /// Files named like those of tables that the catalog does not know, and that are not known to
     /// be leftovers.
     pub strangers: Vec<String>,
+    /// Files of the log that an open has passed over, since they cannot be read, and why.
+    pub unread_log: Vec<(String, Error)>,
     /// The numbers that tables count up, by their spaces, of those that were opened for that. A
     /// table that is dropped has none here, or its file would stay.
     pub marks: Mutex<HashMap<SpaceId, Arc<Marks>>>,
@@ -118,6 +120,7 @@ impl Instance {
             sort_memory: Memory::default(),
             compacting: Mutex::default(),
             strangers,
+            unread_log: files.unread_log,
             closed: AtomicBool::new(false),
             process: environment.lease.taker(),
             stopped: Mutex::new(false),

@@ -139,11 +139,16 @@ impl Run<'_> {
         self.report.findings.len() >= before.saturating_add(self.options.max_findings)
     }
 
-    /// Files named like those of tables that are none's.
+    /// Files named like those of tables that are none's, and files that the log has passed over.
     fn strangers(&mut self) -> Result<()> {
         for name in &self.instance.strangers {
             if self.instance.disk.exists(name)? {
                 self.find(name, "no table has this file, and it is not known to be a leftover; move it away");
+            }
+        }
+        for (name, error) in &self.instance.unread_log {
+            if self.instance.disk.exists(name)? {
+                self.lost(name, error);
             }
         }
         Ok(())

@@ -17,7 +17,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use holdfast_base::HashMap;
 use holdfast_base::{Error, Result, limits};
 use holdfast_io::{Disk, FileDisk, MemoryDisk};
 use holdfast_pool::AccessKind;
@@ -133,6 +132,6 @@ fn create_on(settings: &Builder, disk: Arc<dyn Disk>) -> Result<Arc<Instance>> {
     wal.flush_to(wal.next_lsn())?;
     let meta = Meta { page_size, uuid, catalog_root };
     meta.finish(&**disk)?;
-    let (opened, withheld) = (HashMap::default(), HashMap::default());
-    start(environment, Files { meta, wal_config, store, system, undo, opened, withheld }, txns)
+    let (opened, withheld, unread_log) = Default::default();
+    start(environment, Files { meta, wal_config, store, system, undo, opened, withheld, unread_log }, txns)
 }

@@ -106,7 +106,8 @@ fn open_on(environment: Environment) -> Result<Arc<Instance>> {
     let payload = recovery.checkpoint_payload().to_vec();
     let withheld = torn.failed.iter().map(|(id, _)| (*id, None)).collect();
     let opened = torn.failed.into_iter().map(|(id, error)| (id, Err(error))).collect();
-    let mut files = Files { meta, wal_config, store: Arc::clone(&store), system, undo, opened, withheld };
+    let unread_log = recovery.unread().to_vec();
+    let mut files = Files { meta, wal_config, store: Arc::clone(&store), system, undo, opened, withheld, unread_log };
     redo(&environment, &mut files, recovery)?;
     let txns = TxnSystem::open(&store, &files.undo, environment.txn_config(page_size), &payload)?;
     start(environment, files, txns)
