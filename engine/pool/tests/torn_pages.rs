@@ -219,6 +219,23 @@ fn the_image_of_a_sound_page_that_its_file_does_not_take_again_is_kept() {
     assert_eq!(report.kept.iter().map(|(id, _)| id.no.0).collect::<Vec<_>>(), [3]);
 }
 
+/// The whole database was kept shut. What replaced the pages may not be durable, so their images
+/// are kept, be they beyond the checkpoint or not.
+#[test]
+fn a_file_that_cannot_be_synced_fails_alone_and_keeps_its_images() {
+    let (bed, faults) = checkpointed();
+    bed.update(3, 77).unwrap();
+    bed.update(7, 77).unwrap();
+    bed.pool.flush_all().unwrap();
+    [3, 5].into_iter().for_each(|no| tear(&bed, no));
+    faults.schedule(Fault::nth(FaultOp::Sync, 1).on("t16.hf"));
+    let file = bed.space.file().clone();
+    let report = restore_torn_pages(&*bed.disk, PAGE, log(&bed), &mut |_| Ok(Some(file.clone()))).unwrap();
+    assert!(matches!(&report.failed[..], [(id, holdfast_base::Error::Io { .. })] if *id == bed.space.id()));
+    assert_eq!(report.restored.iter().map(|id| id.no.0).collect::<Vec<_>>(), [3, 5]);
+    assert_eq!(report.kept.iter().map(|(id, _)| id.no.0).collect::<Vec<_>>(), [3, 5, 7]);
+}
+
 #[test]
 fn without_it_pages_are_written_once() {
     let adjust = |mut c: holdfast_pool::PoolConfig| {

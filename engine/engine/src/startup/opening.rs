@@ -9,8 +9,9 @@
 //! 1. A file whose header is damaged or cannot be read gets its records, so that a salvage finds
 //!    what was committed. A page of it that cannot be read is withheld.
 //! 2. For a file that cannot be opened, is of a newer version, has torn pages and does not take
-//!    their images, or has a damaged header and cannot be asked whether it is another one, log and
-//!    images are kept until an open can use it, or its table is dropped.
+//!    their images, cannot be synced behind them, or has a damaged header and cannot be asked
+//!    whether it is another one, log and images are kept until an open can use it, or its table is
+//!    dropped.
 //! 3. A file that is missing, or says that it is another one, gets nothing, and nothing is kept.
 
 use std::io::ErrorKind;

@@ -23,11 +23,13 @@
 //!
 //! What the device does not return does not keep the database shut. A page at home that cannot be
 //! read is one that is damaged: an image beyond the checkpoint replaces it, and otherwise it is
-//! left to its readers, with its file. A file that cannot be opened, or does not take an image, is
-//! reported with its images beyond the checkpoint: the caller uses neither the file nor their
-//! slots. A slot that cannot be read is passed over if the log has nothing for redo, so that no
-//! page can be torn. Else it may hold the only good copy of a page, and the device may return it
-//! the next time: that is an error.
+//! left to its readers, with its file. A file that cannot be opened, does not take an image, or
+//! cannot be synced, is reported with its images beyond the checkpoint and those that it has got:
+//! the caller uses neither the file nor their slots. (A later sync would prove nothing: it may
+//! succeed without what the failed one was to write. The next open begins again.) A slot that
+//! cannot be read is passed over if the log has nothing for redo, so that no page can be torn. Else
+//! it may hold the only good copy of a page, and the device may return it the next time: that is an
+//! error.
 //!
 //! The time that this takes is bounded: the file is read once, from its beginning to its end; of
 //! the pages whose images lie beyond the checkpoint, which redo is about to read anyway, each is
@@ -80,11 +82,12 @@ pub struct RestoreReport {
     /// Pages that are damaged at home and whose newest image may be older than what was there: left
     /// as they are.
     pub stale: Vec<PageId>,
-    /// Spaces whose files could not be opened, or did not take an image beyond the checkpoint, and
-    /// why. Their pages may be torn.
+    /// Spaces whose files could not be opened, did not take an image beyond the checkpoint, or
+    /// could not be synced, and why. Their pages may be torn.
     pub failed: Vec<(SpaceId, Error)>,
-    /// Their images beyond the checkpoint, with their slots: the next open needs them. So it does
-    /// those of sound pages that their files did not take again, until these have been written.
+    /// Their images beyond the checkpoint and those that have replaced pages, with their slots: the
+    /// next open needs them. So it does those of sound pages that their files did not take again,
+    /// until these have been written.
     pub kept: Vec<(PageId, u32)>,
 }
 
@@ -96,8 +99,8 @@ pub struct RestoreReport {
 ///
 /// # Errors
 /// [`Error::DamagedFile`] if an image is newer than the end of the log, before anything is changed;
-/// those of syncs, and of reads that redo depends on. Those of opening and writing files of pages
-/// are in the report.
+/// those of reads that redo depends on. Those of opening, writing and syncing files of pages are in
+/// the report.
 pub fn restore_torn_pages(
     disk: &dyn Disk,
     page_size: usize,
@@ -121,11 +124,11 @@ pub fn restore_torn_pages(
         let space = found[0].id.space;
         let failed = match resolve(space) {
             Ok(None) => None,
-            Ok(Some(target)) => pages.restore(&*target, found, checkpoint, &mut report)?,
+            Ok(Some(target)) => pages.restore(&*target, found, checkpoint, &mut report),
             Err(error) => Some(error),
         };
-        // Of the others redo asks for no page.
-        let needed = || found.iter().filter(|image| image.lsn > checkpoint);
+        // Of the others redo asks for no page, and none was replaced.
+        let needed = || found.iter().filter(|image| image.lsn > checkpoint || report.restored.contains(&image.id));
         if let Some(error) = failed.filter(|_| needed().next().is_some()) {
             report.kept.extend(needed().map(|image| (image.id, (image.offset / page_size as u64) as u32)));
             report.failed.push((space, error));
@@ -143,17 +146,14 @@ struct Pages<'f> {
 
 impl Pages<'_> {
     /// Restores the pages of one space, whose images are `found`, in its file. Returns why one did
-    /// not get an image beyond the checkpoint.
-    ///
-    /// # Errors
-    /// Of the sync.
+    /// not get an image beyond the checkpoint, or why what was written may not be durable.
     fn restore(
         &mut self,
         target: &dyn File,
         found: &[Found],
         checkpoint: Lsn,
         report: &mut RestoreReport,
-    ) -> Result<Option<Error>> {
+    ) -> Option<Error> {
         let (mut written, mut failed) = (false, None);
         for &Found { id, lsn, offset } in found {
             let at = u64::from(id.no.0) * self.home.len() as u64;
@@ -185,10 +185,8 @@ impl Pages<'_> {
                 Err(error) => failed = failed.or((lsn > checkpoint).then_some(error)),
             }
         }
-        if written {
-            target.sync()?;
-        }
-        Ok(failed)
+        let synced = if written { target.sync() } else { Ok(()) };
+        failed.or(synced.err())
     }
 }
 
