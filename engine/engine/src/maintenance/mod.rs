@@ -5,6 +5,7 @@ pub(crate) mod compact;
 mod pieces;
 pub(crate) mod report;
 pub(crate) mod salvage;
+mod salvage_entries;
 pub(crate) mod salvage_files;
 pub(crate) mod sums;
 pub(crate) mod verify;

@@ -17,17 +17,17 @@
 //! entries are made - the program has created the table, or opened it for writing, in the target or
 //! in the damaged database - they are made from the rows that were saved. If not, those indexes are
 //! copied whose trees are intact, but for entries of rows that were lost; a damaged index is left
-//! out of the new table, and named in the report.
+//! out of the new table, and named in the report. So is, either way, one with an entry that is too
+//! long for the target's pages, whose row is not: the row is saved.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use holdfast_base::page::{self, PageType};
 use holdfast_base::{IndexId, PageNo};
 use holdfast_metrics::Local;
 use holdfast_pool::{Access, AccessKind};
+use holdfast_tree::SpaceFile;
 use holdfast_tree::node::NodeRef;
-use holdfast_tree::{Direction, PageSet, SpaceFile};
 use holdfast_txn::{NewValue, TableIndex, Txn, TxnOptions, VersionHeader, values};
 
 use crate::ddl::tables;
@@ -35,9 +35,8 @@ use crate::instance::Instance;
 use crate::instance::options::WriteOptions;
 use crate::maintenance::pieces::is_loss;
 use crate::maintenance::report::{OnProgress, VerifyProgress};
-use crate::maintenance::verify::check_trees;
+use crate::maintenance::salvage_entries::{BATCH, BATCH_ROWS, LOOKS, copy_entries, has_room, is_intact};
 use crate::rows::definition::IndexSpec;
-use crate::rows::entries;
 use crate::schema::catalog::IndexRecord;
 use crate::schema::handle::TableHandle;
 use crate::schema::store::indexes_in;
@@ -62,7 +61,7 @@ pub struct SalvageReport {
     /// missing.
     pub unsettled: bool,
     /// Indexes that the new table lacks: they are damaged, and it is not known how their entries
-    /// are made from rows.
+    /// are made from rows, or have entries that are too long for the target's pages.
     pub lost_indexes: Vec<String>,
     /// The name of its file, if the table is saved under that: the one in the catalog is damaged,
     /// and no table can have it.
@@ -86,15 +85,8 @@ enum Entries {
     Copied(Vec<Arc<TableIndex>>),
 }
 
-/// Bytes of rows or entries written by one transaction, but for one of them.
-const BATCH: usize = 1 << 20;
-/// Rows or entries written by one transaction.
-const BATCH_ROWS: usize = 1_000;
 /// Pages between two times that it is told how far a salvage has come.
 pub(crate) const PROGRESS_EVERY: u32 = 64;
-/// Looks at what others are changing: at an index before it is taken for damaged, at a page before
-/// the newest versions of its rows are taken, at all pages while rows move between them.
-const LOOKS: usize = 3;
 
 pub(crate) fn salvage_table(
     reference: &Local<Arc<Instance>>,
@@ -127,7 +119,7 @@ pub(crate) fn salvage_table(
     let mut view = reference.begin(TxnOptions::snapshot());
     view.take_snapshot();
     let mut report = SalvageReport::default();
-    let (copy, entries) = destination(&source, target, &mut report)?;
+    let (copy, entries) = destination(&source, target, &mut view, &mut report)?;
     let specs: &[Arc<IndexSpec>] = if let Entries::Made(specs) = &entries { specs } else { &[] };
     let mut rows = Rows::new(target, &copy, specs);
     for _ in 0..LOOKS {
@@ -187,6 +179,7 @@ impl Source<'_> {
 fn destination(
     source: &Source<'_>,
     target: &Local<Arc<Instance>>,
+    view: &mut Txn,
     report: &mut SalvageReport,
 ) -> Result<(Arc<TableHandle>, Entries)> {
     let (table, record) = (source.table, &source.table.record);
@@ -207,20 +200,20 @@ fn destination(
         return Ok((Arc::clone(there), Entries::Made(specs.to_vec())));
     }
     let specs = table.store.specs();
-    if fit(specs, &record.indexes) {
-        let copy = tables::create_like(target, name, table, &record.indexes)?;
-        return Ok((copy, Entries::Made(specs.to_vec())));
-    }
-    let (mut records, mut indexes) = (Vec::new(), Vec::new());
-    for (record, index) in record.indexes.iter().zip(&source.indexes[1..]) {
-        if tables::check_index_name(&record.name).is_ok() && is_intact(source.instance, index)? {
-            records.push(record.clone());
-            indexes.push(Arc::clone(index));
-        } else {
+    let is_made = fit(specs, &record.indexes);
+    let (mut records, mut made, mut copied) = (Vec::new(), Vec::new(), Vec::new());
+    for (no, (record, index)) in record.indexes.iter().zip(&source.indexes[1..]).enumerate() {
+        let is_whole = is_made || tables::check_index_name(&record.name).is_ok() && is_intact(source.instance, index)?;
+        if !is_whole || !has_room(source.instance, index, view, target)? {
             report.lost_indexes.push(record.name.clone());
+            continue;
         }
+        records.push(record.clone());
+        made.extend(specs.get(no).cloned());
+        copied.push(Arc::clone(index));
     }
-    Ok((tables::create_like(target, name, table, &records)?, Entries::Copied(indexes)))
+    let entries = if is_made { Entries::Made(made) } else { Entries::Copied(copied) };
+    Ok((tables::create_like(target, name, table, &records)?, entries))
 }
 
 /// Whether `specs` say how the entries of these indexes are made.
@@ -229,28 +222,6 @@ pub(crate) fn fit(specs: &[Arc<IndexSpec>], indexes: &[IndexRecord]) -> bool {
         (&spec.name, &spec.key_type, spec.unique) == (&index.name, &index.key_type, index.unique)
     };
     specs.len() == indexes.len() && specs.iter().zip(indexes).all(same)
-}
-
-/// Whether every page of an index can be read and fits the others, and every entry can be what a
-/// transaction has written.
-fn is_intact(instance: &Instance, index: &Arc<TableIndex>) -> Result<bool> {
-    let access = instance.pool().access(AccessKind::Maintenance);
-    for _ in 0..LOOKS {
-        let watch = index.tree().space().watch();
-        let mut found = PageSet::new();
-        let mut check = check_trees(&instance.txns, std::slice::from_ref(index));
-        let checked = check(&access, &mut PageSet::new(), &mut |finding| {
-            found.insert(finding.page.no);
-        });
-        found.remove_all(&watch.changed());
-        match checked {
-            Err(error) if is_loss(&error) => return Ok(false),
-            Err(error) => return Err(error),
-            Ok(_) if found.is_empty() => return Ok(true),
-            Ok(_) => {}
-        }
-    }
-    Ok(false)
 }
 
 /// Appends the rows of a page, if it is a leaf of rows.
@@ -333,29 +304,6 @@ fn versions_in(leaf: &LeafPage<'_>, view: &mut Txn, index: &TableIndex) -> (Vec<
         });
     }
     (versions, all_told)
-}
-
-/// The version of an entry that `view` sees, the newest one if that cannot be told; none if it sees
-/// none. The tree of `index` is intact.
-fn seen_version(
-    view: &mut Txn,
-    index: &TableIndex,
-    key: &[u8],
-    newest: &[u8],
-    access: &Access<'_>,
-) -> Result<Option<Vec<u8>>> {
-    let mut newest = newest.to_vec();
-    for _ in 0..LOOKS {
-        let mut payload = newest.clone();
-        if let Some(is_there) = view.seen_version(index, key, &mut payload) {
-            return Ok(is_there.then_some(payload));
-        }
-        // It may have been undone since it was read.
-        if !index.tree().get(key, access, &mut newest)? {
-            return Ok(None);
-        }
-    }
-    Ok(Some(newest))
 }
 
 /// Takes a row that was found.
@@ -471,69 +419,6 @@ fn write(
     report.refused_rows += refused;
     rows.clear();
     Ok(())
-}
-
-/// Copies the entries of an intact index whose rows are in the new table.
-fn copy_entries(
-    instance: &Instance,
-    index: &TableIndex,
-    view: &mut Txn,
-    target: &Local<Arc<Instance>>,
-    copy: &TableHandle,
-    no: usize,
-) -> Result<()> {
-    let begin = || Transaction::begin_write(target, &WriteOptions::default());
-    let access = instance.pool().access(AccessKind::Maintenance);
-    let mut after = None;
-    loop {
-        let (batch, last) = read_entries(index, view, after.as_deref(), &access)?;
-        retry::transact(begin, |txn| {
-            txn.enter(copy)?;
-            for (key, value) in &batch {
-                let Some((_, row)) = entries::split_entry(key, value) else { continue };
-                if txn.contains(copy, row)? {
-                    txn.put_entry(copy, no, key, value)?;
-                }
-            }
-            Ok(())
-        })?;
-        if last.is_none() {
-            return Ok(());
-        }
-        after = last;
-    }
-}
-
-/// Entries with their values.
-type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
-
-/// Some of the live entries behind `after`, and the last key that was looked at, if there may be
-/// more.
-fn read_entries(
-    index: &TableIndex,
-    view: &mut Txn,
-    after: Option<&[u8]>,
-    access: &Access<'_>,
-) -> Result<(Pairs, Option<Vec<u8>>)> {
-    let (mut batch, mut looked_at, mut bytes) = (Vec::new(), 0, 0);
-    let mut cursor = index.tree().cursor(access);
-    cursor.seek(after.map_or(Bound::Unbounded, Bound::Excluded), Direction::Forward);
-    while let Some((key, payload)) = cursor.next()? {
-        looked_at += 1;
-        let payload = seen_version(view, index, key, payload, access)?.unwrap_or_default();
-        if let Some((version, body)) = VersionHeader::decode(&payload).filter(|(version, _)| !version.deleted) {
-            let mut value = body.to_vec();
-            if version.overflow {
-                values::read(index.tree().space(), index.id(), body, access, &mut value)?;
-            }
-            bytes += key.len() + value.len();
-            batch.push((key.to_vec(), value));
-        }
-        if looked_at == BATCH_ROWS || bytes > BATCH {
-            return Ok((batch, Some(key.to_vec())));
-        }
-    }
-    Ok((batch, None))
 }
 
 #[cfg(test)]
