@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
@@ -26,7 +28,8 @@ Examples:
   holdfast dump-page data.hf t16.hf 3
   holdfast dump-page data.hf system.hf 0 --hex
 
-Files are listed by `holdfast stat`. Exit code 3 if the page is damaged.")]
+Files are listed by `holdfast stat`. Exit code 3 if the page is damaged. A program that has the database open may be
+writing it: it is read again, for a fifth of a second, before it is called damaged.")]
 pub(crate) struct PageArgs {
     /// Directory of the database
     #[arg(value_name = "DIR")]
@@ -94,14 +97,12 @@ pub(crate) fn page(args: &PageArgs) -> Result<Outcome> {
     let file = disk.open(&args.file, OpenOptions::new(FileKind::Meta).read_only(true))?;
     let header = space_header(&*file)?;
     let page_size = header.page_size as usize;
-    let offset = u64::from(args.page) * page_size as u64;
-    if offset + page_size as u64 > file.len()? {
-        bail!("{} has pages 0 to {}", args.file, (file.len()? / page_size as u64).saturating_sub(1));
+    let pages = file.len()? / page_size as u64;
+    if u64::from(args.page) >= pages {
+        bail!("{} has pages 0 to {}", args.file, pages.saturating_sub(1));
     }
     let mut bytes = vec![0; page_size];
-    file.read_at(offset, &mut bytes)?;
-    let id = PageId::new(header.id, PageNo(args.page));
-    let (decoded, outcome) = match page::check(&bytes, id) {
+    let (decoded, outcome) = match read_page(&*file, PageId::new(header.id, PageNo(args.page)), &mut bytes)? {
         Ok(decoded) => (Some(decoded), Outcome::Good),
         Err(damage) => {
             say!("{damage}")?;
@@ -117,6 +118,29 @@ pub(crate) fn page(args: &PageArgs) -> Result<Outcome> {
         hex(&mut out, &bytes)?;
     }
     Ok(outcome)
+}
+
+/// Reads of a page before it is taken for damaged.
+const READS: usize = 11;
+/// The time between two of them: longer than a write takes.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Reads page `id` of `file` into `bytes`, and says whether it is what was written there. Another
+/// program may be writing it, and a read then gives a part of the old page and a part of the new
+/// one.
+///
+/// # Errors
+/// Those of reading; the inner one if the page is damaged.
+fn read_page(file: &dyn File, id: PageId, bytes: &mut [u8]) -> Result<Result<PageHeader, Error>, Error> {
+    let mut reads = 0;
+    loop {
+        file.read_at(u64::from(id.no.0) * bytes.len() as u64, bytes)?;
+        reads += 1;
+        match page::check(bytes, id) {
+            Err(_) if reads < READS => thread::sleep(PAUSE),
+            checked => return Ok(checked),
+        }
+    }
 }
 
 fn show_header(out: &mut impl Write, header: &PageHeader, page_size: usize) -> io::Result<()> {
@@ -295,7 +319,41 @@ fn describe(op: &PageOp<'_>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use holdfast_base::{IndexId, Lsn};
+    use holdfast_io::Create;
+    use holdfast_testkit::HookedDisk;
+
     use super::*;
+
+    /// Such a page was called damaged.
+    #[test]
+    fn a_page_that_is_being_written_is_read_again() {
+        let id = PageId::new(SpaceId(16), PageNo(0));
+        let mut written = vec![7; 4096];
+        let (page_type, level, flags, lsn, index) = (PageType::Tree, 0, 0, Lsn(4096), IndexId(1));
+        PageHeader { id, page_type, level, flags, lsn, index }.encode(&mut written);
+        page::seal(&mut written);
+        // (reads that see a part of an older page, whether it is damaged then)
+        for (torn, is_damaged) in [(0, false), (3, false), (usize::MAX, true)] {
+            let disk = HookedDisk::default();
+            let file = disk.open("t16.hf", OpenOptions::new(FileKind::Meta).create(Create::New)).unwrap();
+            file.write_at(0, &written).unwrap();
+            let reads = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&reads);
+            disk.on_read(move |_, bytes| {
+                if counted.fetch_add(1, Ordering::Relaxed) < torn {
+                    bytes[2048..].fill(3);
+                }
+            });
+            let mut bytes = vec![0; 4096];
+            let checked = read_page(&*file, id, &mut bytes).unwrap();
+            assert_eq!(checked.is_err(), is_damaged, "{torn}");
+            assert_eq!(reads.load(Ordering::Relaxed), torn.saturating_add(1).min(READS));
+        }
+    }
 
     #[test]
     fn bytes_are_shown_safely() {
