@@ -17,8 +17,9 @@
 //! removed with the last transaction or backup that holds an older one.
 //!
 //! **Cost.** A create waits for the disk three times (the file, its directory entry, the commit), a
-//! drop twice (the commit, the mark in the file that it may go): the removed directory entry need
-//! not be durable, since the next open removes a marked file. Versions of the definitions share
+//! drop twice (the commit, the mark in the file that it may go), and once more if the file's header
+//! has no image yet that the write of the mark can rely on: the removed directory entry need not be
+//! durable, since the next open removes a marked file. Versions of the definitions share
 //! what does not differ, so that the rest does not grow with the number of tables. An empty table
 //! has a file of eight pages.
 //!
