@@ -325,11 +325,8 @@ int ha_holdfast::rename_table(const char *from, const char *to)
   hf_code code= check_unprepared(name_from);
   if (code == HF_OK)
     code= rename_with_references(before, name_from, name_to, version_under(thd, name_to, to));
-  // Of errors that it does not expect here, the server says no more than their numbers.
-  if (code == HF_LOCK_TIMEOUT)
-    my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
-  if (code == HF_INTERRUPTED)
-    thd->send_kill_message();
+  say_wait_ended(code, thd);
+  // The server does not expect this error here, either.
   if (code == HF_TABLE_EXISTS)
     my_error(ER_TABLE_EXISTS_ERROR, MYF(0), to);
   return fail(code, HA_ERR_NO_SUCH_TABLE);

@@ -88,6 +88,14 @@ int server_error(hf_code code, THD *thd, int not_found)
   return error;
 }
 
+void say_wait_ended(hf_code code, THD *thd)
+{
+  if (code == HF_LOCK_TIMEOUT)
+    my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
+  if (code == HF_INTERRUPTED)
+    thd->send_kill_message();
+}
+
 int logged_error(hf_code code, const char *doing)
 {
   if (code != HF_OK)

@@ -21,6 +21,10 @@ int server_error(hf_code code, THD *thd, int not_found= HA_ERR_KEY_NOT_FOUND);
    words for the error are about a table that is younger. */
 void say_given_up(hf_transaction *transaction);
 
+/* Says that a wait came to its limit or was interrupted, if that is what `code` says: of errors that it does not expect
+   where it asks, the server says no more than their numbers. */
+void say_wait_ended(hf_code code, THD *thd);
+
 /* The server's error for `code` where there is no connection; writes what the engine said to the error log. */
 int logged_error(hf_code code, const char *doing);
 

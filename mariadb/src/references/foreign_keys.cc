@@ -249,10 +249,7 @@ static int check_new(THD *thd, Reference &reference, const TABLE *form)
   // that a prepared transaction without a session has deleted.
   if (checks && code == HF_OK && thd_sql_command(thd) == SQLCOM_ALTER_TABLE)
     code= check_unprepared(reference.parent);
-  if (code == HF_LOCK_TIMEOUT)
-    my_error(ER_LOCK_WAIT_TIMEOUT, MYF(0));
-  if (code == HF_INTERRUPTED)
-    thd->send_kill_message();
+  say_wait_ended(code, thd);
   if (code != HF_OK)
     return server_error(code, thd);
   Read_definition parent(thd, reference.parent);
