@@ -5,20 +5,26 @@
    License as published by the Free Software Foundation; version 2 of the License. */
 
 /* What the binary log has is committed in the engine, or the file of the binary log that has it stays within reach of the next start: as long as
-   a transaction of it is prepared still, no request of the server is answered. The mutex is a leaf. */
+   a transaction of it is prepared still, or its commit is not durable, no request of the server is answered. What sessions could not commit and
+   requests that could not be answered are kept, and tried again with the next request, by FLUSH ENGINE LOGS, at the server's shutdown, and
+   when a session has caught up. Lock order: the turn, then the mutex, which is a leaf. */
 
 #include "binary_log.h"
 #include "errors.h"
 #include "log.h"
+#include "query_cache.h"
 
+#include <algorithm>
 #include <mutex>
 #include <vector>
 
 namespace holdfast {
 
-static std::mutex mutex;
-static uint undecided= 0;             // transactions that the binary log has and that are prepared still
-static std::vector<void *> put_off;   // requests that wait for them
+static std::mutex turn;               // held while what was kept is tried again
+static std::mutex mutex;              // guards what is below
+static uint undecided= 0;             // transactions that the binary log has and that their sessions are about to commit
+static std::vector<std::string> left; // the xids of those that their sessions could not commit
+static std::vector<void *> put_off;   // requests that are not answered yet
 
 void falls_behind_binary_log()
 {
@@ -26,37 +32,72 @@ void falls_behind_binary_log()
   undecided++;
 }
 
-void catches_up_with_binary_log(bool is_committed)
+void catches_up_with_binary_log(const std::string &xid, bool is_committed)
 {
-  if (!is_committed)
   {
-    sql_print_error("Holdfast: the binary log has a transaction that the engine could not commit. RESET MASTER would wait for it. "
-                    "If the server is killed, its next start commits the transaction; after a shutdown, start it once with "
-                    "--tc-heuristic-recover=COMMIT");
-    return;
+    std::lock_guard<std::mutex> guard(mutex);
+    undecided--;
+    if (!is_committed)
+      left.push_back(xid);
   }
+  if (is_committed)
+    catch_up_with_binary_log();
+  else
+    sql_print_error("Holdfast: the binary log has a transaction that the engine could not commit. It is tried again by FLUSH ENGINE LOGS, "
+                    "with the next file of the binary log, and at the server's shutdown; until it is committed, RESET MASTER waits. "
+                    "If the server is killed, its next start commits the transaction; after a shutdown that could not, start it once with "
+                    "--tc-heuristic-recover=COMMIT");
+}
+
+/* Commits a transaction that its session has left prepared. False if it is prepared still. */
+static bool is_ended(const std::string &xid)
+{
+  hf_transaction *transaction= nullptr;
+  hf_code code= hf_adopt(database, slice(xid), &transaction);
+  // It was ended by its xid, with XA COMMIT.
+  if (code == HF_INVALID)
+    return true;
+  if (code == HF_OK)
+    code= hf_commit(transaction, HF_FLUSH_LAZY);
+  const bool is_committed= !logged_error(code, "committing what the binary log has");
+  hf_transaction_free(transaction);
+  if (is_committed)
+    forget_cached_results();
+  return is_committed;
+}
+
+void catch_up_with_binary_log()
+{
+  std::lock_guard<std::mutex> alone(turn);
+  std::vector<std::string> again;
   std::vector<void *> now;
   {
     std::lock_guard<std::mutex> guard(mutex);
-    if (!--undecided)
-      now.swap(put_off);
+    // A session that is about to commit comes here afterwards.
+    if (undecided || (left.empty() && put_off.empty()))
+      return;
+    again.swap(left);
+    now.swap(put_off);
   }
-  for (void *cookie : now)
-    commit_checkpoint_request(cookie);
+  again.erase(std::remove_if(again.begin(), again.end(), is_ended), again.end());
+  if (again.empty() && !logged_error(hf_flush_log(database), "making commits durable"))
+  {
+    for (void *cookie : now)
+      commit_checkpoint_notify_ha(cookie);
+    return;
+  }
+  std::lock_guard<std::mutex> guard(mutex);
+  left.insert(left.end(), again.begin(), again.end());
+  put_off.insert(put_off.end(), now.begin(), now.end());
 }
 
 void commit_checkpoint_request(void *cookie)
 {
   {
     std::lock_guard<std::mutex> guard(mutex);
-    if (undecided)
-    {
-      put_off.push_back(cookie);
-      return;
-    }
+    put_off.push_back(cookie);
   }
-  if (!logged_error(hf_flush_log(database), "making commits durable"))
-    commit_checkpoint_notify_ha(cookie);
+  catch_up_with_binary_log();
 }
 
 } // namespace holdfast

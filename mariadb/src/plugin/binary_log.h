@@ -14,8 +14,11 @@ namespace holdfast {
 /* A transaction that the binary log has could not be committed in its turn. */
 void falls_behind_binary_log();
 
-/* Its session has tried once more. If that has failed, too, only a start of the server asks again. */
-void catches_up_with_binary_log(bool is_committed);
+/* Its session has tried once more, and has freed it: if that has failed, too, it is left prepared, and kept here by its xid. */
+void catches_up_with_binary_log(const std::string &xid, bool is_committed);
+
+/* Commits what sessions have left, and answers the server's requests, if there are any that wait. */
+void catch_up_with_binary_log();
 
 /* The server asks whether all that a file of the binary log has is durable in the engine: once it is, a start
    does not read that file any more. The answer may come later. */

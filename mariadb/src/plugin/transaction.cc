@@ -80,11 +80,7 @@ void Connection::free_transaction()
 
 void Connection::leave_taken(THD *thd)
 {
-  if (held_xid.empty())
-    return;
-  XID xid;
-  thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
-  if (!thd->transaction->xid_state.is_explicit_XA() || xid_bytes(&xid) != held_xid)
+  if (!held_xid.empty() && (!thd->transaction->xid_state.is_explicit_XA() || xid_bytes(thd) != held_xid))
     end();
 }
 
@@ -299,13 +295,14 @@ int Connection::commit(THD *thd, bool all)
   }
   // What is prepared is durable, and the binary log decides about it: no need to wait for the
   // disk again, and a reason to try once more if it could not be committed in its turn.
-  const bool is_decided= prepared && was_ordered;
-  hf_code code= hf_commit(transaction, is_decided && ordered == HF_OK ? HF_FLUSH_LAZY : flush_of(thd));
-  if (is_decided && ordered != HF_OK)
-    catches_up_with_binary_log(code == HF_OK);
+  const bool is_decided= prepared && was_ordered, is_behind= is_decided && ordered != HF_OK;
+  hf_code code= hf_commit(transaction, is_decided && !is_behind ? HF_FLUSH_LAZY : flush_of(thd));
   int error= server_error(code, thd);
   note_commit(thd, all);
   end();
+  // Not before: what could not be committed is free to be taken over by now.
+  if (is_behind)
+    catches_up_with_binary_log(xid_bytes(thd), code == HF_OK);
   return error;
 }
 
@@ -335,9 +332,7 @@ int Connection::prepare(THD *thd, bool all)
     end_statement();
     return 0;
   }
-  XID xid;
-  thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
-  std::string bytes= xid_bytes(&xid);
+  std::string bytes= xid_bytes(thd);
   hf_code code= hf_prepare(transaction, slice(bytes), flush_at_commit());
   if (code == HF_OK)
   {
@@ -569,6 +564,7 @@ static int rollback_by_xid(handlerton *, XID *xid)
 
 static bool flush_logs(handlerton *)
 {
+  catch_up_with_binary_log();
   return logged_error(hf_flush_log(database), "flushing the log") != 0;
 }
 
@@ -592,6 +588,7 @@ void set_transaction_hooks(handlerton *hton)
   hton->rollback_by_xid= rollback_by_xid;
   hton->commit_checkpoint_request= commit_checkpoint_request;
   hton->flush_logs= flush_logs;
+  hton->pre_shutdown= catch_up_with_binary_log;
 }
 
 } // namespace holdfast

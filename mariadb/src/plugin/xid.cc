@@ -20,6 +20,13 @@ std::string xid_bytes(const XID *xid)
   return bytes;
 }
 
+std::string xid_bytes(THD *thd)
+{
+  XID xid;
+  thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
+  return xid_bytes(&xid);
+}
+
 std::string long_xid_bytes(const XID *xid)
 {
   std::string bytes;

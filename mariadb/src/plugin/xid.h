@@ -16,6 +16,9 @@ namespace holdfast {
 /* An XID as the engine keeps it: how long its first part is (one byte), the number of its format (eight), both parts. */
 std::string xid_bytes(const XID *xid);
 
+/* The same of the session's transaction. */
+std::string xid_bytes(THD *thd);
+
 /* As earlier versions of the engine kept it: eight bytes for each number. */
 std::string long_xid_bytes(const XID *xid);
 
