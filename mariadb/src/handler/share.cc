@@ -268,18 +268,19 @@ bool Share::load_statistics(const Definition &definition)
   return true;
 }
 
-/* The caller holds `counting`. */
-hf_code Share::count(const Effort &effort)
+hf_code Share::count(const Effort &effort, std::shared_ptr<const Statistics> *counted) const
 {
   std::shared_ptr<Statistics> fresh= std::make_shared<Statistics>();
-  uint64_t moved= rows_moved;
-  hf_code code= holdfast::count(open_table, keys, index_numbers, effort, fresh.get());
-  if (code != HF_OK)
-    return code;
-  rows_moved-= moved;
+  fresh->moved= rows_moved;
+  *counted= fresh;
+  return holdfast::count(open_table, keys, index_numbers, effort, fresh.get());
+}
+
+/* The caller holds `counting`. */
+void Share::keep(const std::shared_ptr<const Statistics> &counted)
+{
   std::lock_guard<std::mutex> guard(statistics_mutex);
-  known= fresh;
-  return HF_OK;
+  known= counted;
 }
 
 std::shared_ptr<const Statistics> Share::known_statistics()
@@ -294,7 +295,7 @@ bool Share::is_out_of_date(const Statistics &counted, uint64_t rows) const
 {
   static const uint64_t FEW_ROWS= 8, FEW_MOVED= 200;
   uint64_t then= counted.rows, change= rows > then ? rows - then : then - rows;
-  return counted.leaves.empty() || change > then / 10 + FEW_ROWS || rows_moved > then / 10 + FEW_MOVED;
+  return counted.leaves.empty() || change > then / 10 + FEW_ROWS || rows_moved - counted.moved > then / 10 + FEW_MOVED;
 }
 
 /* Sessions go on by the old numbers while one counts. */
@@ -310,18 +311,22 @@ std::shared_ptr<const Statistics> Share::statistics(uint64_t rows)
     return now;
   now= known_statistics();
   // Where counting fails, the old numbers have to do; a reader of the rows gets the error.
-  if (is_out_of_date(*now, rows))
-    count(IN_PASSING);
+  std::shared_ptr<const Statistics> counted;
+  if (is_out_of_date(*now, rows) && count(IN_PASSING, &counted) == HF_OK)
+    keep(counted);
   return known_statistics();
 }
 
 hf_code Share::analyze(const std::string &name)
 {
-  std::unique_lock<std::mutex> alone(counting);
-  if (hf_code code= count(THOROUGH); code != HF_OK)
+  std::shared_ptr<const Statistics> counted;
+  if (hf_code code= count(THOROUGH, &counted); code != HF_OK)
     return code;
-  std::shared_ptr<const Statistics> counted= known_statistics();
-  alone.unlock();
+  {
+    // Numbers that are being counted in passing are kept before these, which are better.
+    std::lock_guard<std::mutex> alone(counting);
+    keep(counted);
+  }
   Definitions changed;
   Definition definition;
   if (hf_code code= read_definition(name, &definition); code != HF_OK)

@@ -140,17 +140,19 @@ public:
 private:
   bool load_statistics(const Definition &definition);
   bool find_indexes();
-  hf_code count(const Effort &effort);
+  hf_code count(const Effort &effort, std::shared_ptr<const Statistics> *counted) const;
+  void keep(const std::shared_ptr<const Statistics> &counted);
   bool is_out_of_date(const Statistics &counted, uint64_t rows) const;
   std::shared_ptr<const Statistics> known_statistics();
   std::shared_ptr<const Links> links_of(THD *thd, TABLE *table, const std::string &name, uint64_t version);
 
-  /* One session counts at a time. Held while it reads pages; `statistics_mutex`, taken after it, is
-     held for a moment. */
+  /* One session counts in passing at a time, and holds it while it reads pages. ANALYZE reads many:
+     it takes it only to keep what it has counted. `statistics_mutex`, taken after it, is held for a
+     moment. */
   std::mutex counting;
   std::mutex statistics_mutex;
   std::shared_ptr<const Statistics> known;
-  std::atomic<uint64_t> rows_moved{0};  // since they were counted
+  std::atomic<uint64_t> rows_moved{0};  // so far
   const std::string server_version;  // of the definition; empty if it has none
   bool version_agrees= true;
   std::vector<std::string> key_names;

@@ -30,6 +30,7 @@ static const Effort IN_PASSING= {16, 32}, THOROUGH= {128, 2000};
 struct Statistics
 {
   uint64_t rows= 0;
+  uint64_t moved= 0;                              // `Share::rows_moved` when they were counted; not encoded
   std::vector<uint64_t> leaves;                   // by the engine's index numbers
   std::vector<std::vector<uint64_t>> distinct;    // by the server's key numbers, for 1, 2, ... parts
 
