@@ -41,7 +41,7 @@ int ha_holdfast::extra(enum ha_extra_function what)
     return 0;
   case HA_EXTRA_NO_KEYREAD:
     reading.keys_only= false;
-    return 0;
+    return ha_end_keyread();
   default:
     return 0;
   }

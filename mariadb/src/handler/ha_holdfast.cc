@@ -264,7 +264,7 @@ int ha_holdfast::seek_from_here(bool backward)
    partitioned table that merges its partitions compares all columns of the key, also those of which entries have only the beginning. */
 bool ha_holdfast::is_covered()
 {
-  return scan.index != 0 && reading.lock != HF_LOCK_EXCLUSIVE && wants_keys() && active_index != MAX_KEY &&
+  return scan.index != 0 && reading.lock != HF_LOCK_EXCLUSIVE && keyread_enabled() && active_index != MAX_KEY &&
     share->keys[active_index].has_place() && !sought.is_loose && !range_read.is_end_loose &&
     !share->keys[active_index].has_only_beginning(table->read_set);
 }

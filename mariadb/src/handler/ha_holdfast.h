@@ -175,9 +175,6 @@ private:
   int read_by_row_key(uchar *record, int not_found);
   int show_row(uchar *record, hf_slice bytes, bool head_only, int not_found);
   int show_entry(uchar *record, hf_slice key, hf_slice value);
-  /* A multi-range read that locks reads a row together with its entry: with SKIP LOCKED it passes
-     over an entry whose row is locked. */
-  bool wants_keys() { return keyread_enabled() || (reading.keys_only && reading.lock == HF_LOCK_NONE); }
   bool is_covered();
   bool is_cut(size_t index_key) const;
   bool decode_entry(uchar *record, hf_slice key, hf_slice value);

@@ -17,6 +17,11 @@ int ha_holdfast::index_init(uint index, bool)
 {
   active_index= index;
   reading.is_scan= sought.is_loose= range_read.is_end_loose= range_read.is_begun= false;
+  // Unless the server knows that keys are read, it computes virtual columns of the key anew, from
+  // columns that entries do not have. A multi-range read that locks reads a row together with its
+  // entry: with SKIP LOCKED it passes over an entry whose row is locked.
+  if (reading.keys_only && reading.lock == HF_LOCK_NONE && !keyread_enabled())
+    ha_start_keyread(index);
   return open_cursor(index_no_of(index));
 }
 

@@ -36,7 +36,7 @@ struct Reading
   bool heads_refused= false;
   /* The server wants the columns of the index and of the primary key only. `extra` sets and clears
      it, the end of the statement clears it. The second handler of a multi-range read, which finds
-     the rows that the first one reads, is told so by nothing else. */
+     the rows that the first one reads, is told so by nothing else; `index_init` makes that known. */
   bool keys_only= false;
 };
 
