@@ -12,6 +12,10 @@
 //! 80         bytes of the value
 //! ```
 //!
+//! Reference and chain say the same length: where the reference says that the value ends, the chain
+//! ends, and only a value of no bytes has no chain. Otherwise a wrong length that is that of some
+//! pages would be a shorter value.
+//!
 //! Each page is written by a mini-transaction of its own, the last page of the chain first, so that
 //! every page that is written leads to pages that are. A crash before the reference is stored
 //! leaves the chain allocated but unreachable; verification lists it. Likewise a reference is
@@ -57,9 +61,11 @@ impl OverflowRef {
         out.u32(self.len);
     }
 
-    /// Reads an encoded reference.
+    /// Reads an encoded reference. `None` also if it says of one of page and length that there is
+    /// none, and not of the other.
     pub fn decode(from: &mut Reader<'_>) -> Option<OverflowRef> {
-        Some(OverflowRef { first: PageNo(from.u32()?), len: from.u32()? })
+        let chain = OverflowRef { first: PageNo(from.u32()?), len: from.u32()? };
+        ((chain.first == PageNo::NONE) == (chain.len == 0)).then_some(chain)
     }
 }
 
@@ -173,6 +179,9 @@ fn walk_of(
         // All pages but the last are full, so that a ring is short.
         if len != left.min(page.len() - OFF_DATA) {
             return Err(damaged("an overflow page with a wrong length"));
+        }
+        if len == left && next != PageNo::NONE {
+            return Err(damaged("an overflow chain that goes on behind the end of its value"));
         }
         let goes_on = visit(no, page::lsn(&page), &page[OFF_DATA..OFF_DATA + len]);
         drop(page);

@@ -64,6 +64,31 @@ fn a_reference_that_fits_no_chain_is_damage() {
     assert!(overflow::read_chain(&bed.space, other, chain, &acc, &mut out).unwrap_err().is_damage());
 }
 
+/// A length of as many bytes as some of the pages take made a shorter value, and one of no bytes an
+/// empty one: the end of the value was not compared with that of the chain.
+#[test]
+fn a_reference_that_ends_before_its_chain_is_damage() {
+    let bed = Bed::new(Setup::default());
+    let (acc, page) = (bed.access(), overflow::data_len(4096));
+    let chain = overflow::write_chain(&bed.space, INDEX, &vec![1; 2 * page + 1], PageNo(2), &acc).unwrap();
+    let mut out = Vec::new();
+    for pages in [1, 2] {
+        let bad = OverflowRef { len: (pages * page) as u32, ..chain };
+        let read = overflow::read_chain(&bed.space, INDEX, bad, &acc, &mut out);
+        assert!(matches!(&read, Err(Error::DamagedPage { what, .. }) if what.contains("goes on")), "{read:?}");
+        let freed = overflow::release_chain(&bed.space, INDEX, bad, &acc, SpaceClass::User);
+        assert!(freed.unwrap_err().is_damage(), "a part of a chain is not freed");
+    }
+    for bad in [OverflowRef { len: 0, ..chain }, OverflowRef { first: PageNo::NONE, ..chain }] {
+        let mut bytes = Vec::new();
+        bad.encode(&mut bytes);
+        assert_eq!(OverflowRef::decode(&mut holdfast_base::codec::Reader::new(&bytes)), None);
+    }
+    out.clear();
+    overflow::read_chain(&bed.space, INDEX, chain, &acc, &mut out).unwrap();
+    assert_eq!(out.len(), 2 * page + 1);
+}
+
 #[test]
 fn a_shared_chain_goes_with_its_last_reference() {
     let mut bed = Bed::new(Setup::default());
