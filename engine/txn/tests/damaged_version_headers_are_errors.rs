@@ -177,9 +177,28 @@ fn a_value_under_a_delete_mark_and_a_bad_reference() {
     let db = database();
     disfigure(&db, "c", |header| header.deleted = true);
     is_found(&db, "under a delete mark");
+    // Reads and changes took the row for one that was deleted.
+    assert!(db.snapshot().get(&db.rows, b"c", &mut Vec::new()).unwrap_err().is_damage());
+    assert!(whole(&mut db.snapshot(), &db, None).unwrap_err().is_damage());
+    assert!(db.begin().insert(&db.rows, b"c", b"2").unwrap_err().is_damage());
     let db = database();
     disfigure(&db, "c", |header| header.overflow = true);
     is_found(&db, "large value");
+}
+
+/// The image of a row in an undo record says that the row was deleted: rollback removed the row,
+/// and a check, before and after, called all sound.
+#[test]
+fn a_value_under_a_delete_mark_in_a_prior_image() {
+    let db = database();
+    let mut writer = db.begin();
+    writer.update(&db.rows, b"c", b"2", None).unwrap();
+    change_image(&db, |image, _| image[0] = 1);
+    let findings = db.verify();
+    assert!(findings.iter().any(|f| f.what.contains("does not fit the undo log")), "{findings:#?}");
+    assert!(db.snapshot().get(&db.rows, b"c", &mut Vec::new()).unwrap_err().is_damage());
+    assert!(writer.rollback().is_err());
+    assert!(db.snapshot().get(&db.rows, b"c", &mut Vec::new()).unwrap_err().is_damage(), "the row is not gone");
 }
 
 /// The prior image of a change is disfigured so that it names the change itself as the one before.
@@ -198,6 +217,11 @@ fn versions_in_a_circle() {
 
 /// Writes the header of the newest version of "c" into the image in its undo record.
 fn disfigure_image(db: &Db) {
+    change_image(db, |image, newest| image[..VERSION_HEADER_LEN].copy_from_slice(&newest.to_bytes()));
+}
+
+/// Changes the page from the image on that is in the undo record of the newest version of "c".
+fn change_image(db: &Db, change: impl FnOnce(&mut [u8], VersionHeader)) {
     let acc = db.store.pool().access(AccessKind::Point);
     let mut payload = Vec::new();
     db.rows.tree().get(b"c", &acc, &mut payload).unwrap();
@@ -206,5 +230,5 @@ fn disfigure_image(db: &Db) {
     let bytes = page.bytes_mut();
     // The record is: kind, index, key with its length, length of the image, image.
     let begin = bytes.windows(3).position(|w| w == [5, 1, b'c']).unwrap() + 4;
-    bytes[begin..begin + VERSION_HEADER_LEN].copy_from_slice(&newest.to_bytes());
+    change(&mut bytes[begin..], newest);
 }

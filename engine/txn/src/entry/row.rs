@@ -40,21 +40,27 @@ pub struct VersionHeader {
 }
 
 impl VersionHeader {
-    /// Splits `payload` into header and body; `None` if it is too short or has unknown flags.
+    /// Splits `payload` into header and body; `None` if it is too short, has unknown flags, or has
+    /// a body under a delete mark.
     #[must_use]
     #[inline]
     pub fn decode(payload: &[u8]) -> Option<(VersionHeader, &[u8])> {
-        let flags = *payload.first()?;
-        if flags & !(DELETED | OVERFLOW) != 0 {
+        let (flags, body) = (*payload.first()?, payload.get(VERSION_HEADER_LEN..)?);
+        let is_sound = match flags {
+            0 | OVERFLOW => true,
+            DELETED => body.is_empty(),
+            _ => false,
+        };
+        if !is_sound {
             return None;
         }
         let header = VersionHeader {
-            deleted: flags & DELETED != 0,
-            overflow: flags & OVERFLOW != 0,
+            deleted: flags == DELETED,
+            overflow: flags == OVERFLOW,
             txn: TxnId(get_u64(payload, 1)?),
             roll: RollPtr(get_u64(payload, 9)?),
         };
-        Some((header, &payload[VERSION_HEADER_LEN..]))
+        Some((header, body))
     }
 
     /// The payload of this header and `body`.
@@ -93,9 +99,17 @@ mod tests {
     fn headers_round_trip() {
         for (deleted, overflow) in [(false, false), (true, false), (false, true)] {
             let header = VersionHeader { deleted, overflow, txn: TxnId(u64::MAX - 1), roll: RollPtr(77) };
-            let payload = header.encode(b"body");
-            assert_eq!(VersionHeader::decode(&payload), Some((header, &b"body"[..])));
+            let body: &[u8] = if deleted { b"" } else { b"body" };
+            let payload = header.encode(body);
+            assert_eq!(VersionHeader::decode(&payload), Some((header, body)));
         }
+    }
+
+    #[test]
+    fn a_delete_mark_has_nothing_behind_it() {
+        let mark = VersionHeader { deleted: true, overflow: false, txn: TxnId(5), roll: RollPtr(77) };
+        assert_eq!(VersionHeader::decode(&mark.encode(b"v")), None);
+        assert_eq!(VersionHeader::decode(&VersionHeader { overflow: true, ..mark }.encode(b"")), None);
     }
 
     #[test]

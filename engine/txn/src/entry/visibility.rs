@@ -87,7 +87,10 @@ pub(crate) fn split<'p>(index: &TableIndex, payload: &'p [u8]) -> Result<(Versio
 
 #[cold]
 fn no_header(index: &TableIndex) -> Error {
-    Error::damaged_file(format!("index {}", index.id()), "an entry has no version header")
+    Error::damaged_file(
+        format!("index {}", index.id()),
+        "an entry has no version header, or a value under a delete mark",
+    )
 }
 
 impl TxnSystem {

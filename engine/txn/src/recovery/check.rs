@@ -158,7 +158,9 @@ impl TxnSystem {
 
     /// The header of an entry and the chain that it refers to, or what is wrong with it.
     fn look_at(&self, payload: &[u8]) -> Result<(VersionHeader, Option<OverflowRef>), String> {
-        let Some((header, body)) = VersionHeader::decode(payload) else { return Err("has no version header".into()) };
+        let Some((header, body)) = VersionHeader::decode(payload) else {
+            return Err("has no version header, or a value under a delete mark".into());
+        };
         // It was read before: what is on a page by now was given out by now. The message does not
         // name the next id, which grows: what is wrong is believed if the next look says the same.
         let next = self.clock.next_id();
@@ -173,9 +175,6 @@ impl TxnSystem {
             && (header.txn == TxnId::NONE || header.roll.page() == PageNo(0) || header.roll.offset() >= slots)
         {
             return Err(format!("has a roll pointer, {:?}, that leads nowhere", header.roll));
-        }
-        if header.deleted && !body.is_empty() {
-            return Err("has a value under a delete mark".into());
         }
         if !header.overflow {
             return Ok((header, None));
