@@ -201,6 +201,22 @@ fn a_value_under_a_delete_mark_in_a_prior_image() {
     assert!(db.snapshot().get(&db.rows, b"c", &mut Vec::new()).unwrap_err().is_damage(), "the row is not gone");
 }
 
+/// The image of a row in an undo record was not looked at so far: a check called the undo logs
+/// sound, and a view that needs the image found no row.
+#[test]
+fn a_writer_that_there_never_was_in_a_prior_image() {
+    let db = database();
+    let mut writer = db.begin();
+    writer.update(&db.rows, b"c", b"2", None).unwrap();
+    assert!(db.snapshot().get(&db.rows, b"c", &mut Vec::new()).unwrap());
+    change_image(&db, |image, _| image[1..9].copy_from_slice(&(1u64 << 40).to_le_bytes()));
+    let read = db.snapshot().get(&db.rows, b"c", &mut Vec::new());
+    assert!(matches!(&read, Err(Error::DamagedPage { page, .. }) if page.space == common::UNDO), "{read:?}");
+    let findings = db.verify();
+    assert!(findings.iter().any(|f| f.what.contains("does not fit the undo log")), "{findings:#?}");
+    std::mem::forget(writer);
+}
+
 /// The prior image of a change is disfigured so that it names the change itself as the one before.
 #[test]
 fn versions_in_a_circle() {

@@ -278,9 +278,13 @@ impl TxnSystem {
             match prior {
                 Prior::Absent => return Ok(Seen::Nothing),
                 Prior::Image => {
+                    let record = version.roll;
                     version = split(index, payload)?.0;
                     if sees(version.txn) {
                         return Ok(if version.deleted { Seen::Nothing } else { Seen::Version });
+                    }
+                    if version.txn >= self.clock.next_id() {
+                        return Err(self.undo.damaged(record.page()));
                     }
                 }
                 Prior::Gone => break,

@@ -32,6 +32,9 @@ const SUSPECTS_AT_ONCE: usize = 1_000;
 /// The receiver of what is wrong.
 type Sink<'a> = dyn FnMut(PageFinding) + 'a;
 
+/// Says whether the content of an undo record may be.
+type Judge<'a> = dyn Fn(UndoRecord<'_>) -> bool + 'a;
+
 /// Entries, by their keys, whose undo records have to be looked up.
 type Suspects = Vec<(Vec<u8>, VersionHeader)>;
 
@@ -54,8 +57,18 @@ impl TxnSystem {
         let kept = versions.tree().verify(acc, reached, &mut chain, sink)?;
         let root = versions.tree().root();
         wrong.into_iter().for_each(|what| sink(self.undo.finding(root, what)));
-        self.undo.verify(acc, reached, sink)?;
+        self.undo.verify(&|record: UndoRecord<'_>| self.is_of_versions(record), acc, reached, sink)?;
         Ok(kept)
+    }
+
+    /// Whether a record's image, if there is one, is a version by a transaction that there was, and
+    /// its chain, if the change wrote one, a reference to one and no more. What else an image says
+    /// was copied from the entry, so the check of the index judges it.
+    fn is_of_versions(&self, record: UndoRecord<'_>) -> bool {
+        let is_version =
+            |image| VersionHeader::decode(image).is_some_and(|(header, _)| header.txn < self.clock.next_id());
+        let is_reference = |chain| values::decode(chain).is_ok_and(|(_, rest)| rest.is_empty());
+        record.prior.is_none_or(is_version) && record.new_chain.is_none_or(is_reference)
     }
 
     /// Tells `sink` of those of the pages of the undo space, to which [`TxnSystem::verify`] came by
@@ -237,13 +250,8 @@ fn report(error: Error, sink: &mut Sink<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Whether the image in a record, if there is one, is a version.
-fn is_of_versions(record: UndoRecord<'_>) -> bool {
-    record.prior.is_none_or(|prior| VersionHeader::decode(prior).is_some())
-}
-
 impl UndoSpace {
-    fn verify(&self, acc: &Access<'_>, reached: &mut PageSet, sink: &mut Sink<'_>) -> Result<()> {
+    fn verify(&self, judge: &Judge<'_>, acc: &Access<'_>, reached: &mut PageSet, sink: &mut Sink<'_>) -> Result<()> {
         let _kept = self.keep_logs();
         let mut no = self.first_directory(acc)?;
         while no != PageNo::NONE {
@@ -254,20 +262,27 @@ impl UndoSpace {
                 return Ok(());
             };
             for first in directory.entries() {
-                self.verify_log(first, acc, reached, sink)?;
+                self.verify_log(first, judge, acc, reached, sink)?;
             }
             no = directory.next();
         }
         Ok(())
     }
 
-    fn verify_log(&self, first: PageNo, acc: &Access<'_>, reached: &mut PageSet, sink: &mut Sink<'_>) -> Result<()> {
+    fn verify_log(
+        &self,
+        first: PageNo,
+        judge: &Judge<'_>,
+        acc: &Access<'_>,
+        reached: &mut PageSet,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
         if self.reach(first, "it begins two undo logs", acc, reached, sink)?.is_none() {
             return Ok(());
         }
         for _ in 0..WALKS {
             let mut extensions = PageSet::new();
-            if !self.walk_log(first, acc, &mut extensions, sink)? {
+            if !self.walk_log(first, judge, acc, &mut extensions, sink)? {
                 continue;
             }
             for no in extensions.iter() {
@@ -283,7 +298,14 @@ impl UndoSpace {
     /// Follows a log from its last page to its first, and adds those behind the first to
     /// `extensions`. False if the log has become another meanwhile, so that what was met means
     /// nothing.
-    fn walk_log(&self, first: PageNo, acc: &Access<'_>, extensions: &mut PageSet, sink: &mut Sink<'_>) -> Result<bool> {
+    fn walk_log(
+        &self,
+        first: PageNo,
+        judge: &Judge<'_>,
+        acc: &Access<'_>,
+        extensions: &mut PageSet,
+        sink: &mut Sink<'_>,
+    ) -> Result<bool> {
         let Some(head) = self.copy(first, acc, sink)? else { return Ok(true) };
         let Some((log, state)) = UndoPage::new(&head).and_then(|log| Some((log, log.standing()?.0))) else {
             sink(self.finding(first, "it should begin an undo log"));
@@ -298,7 +320,7 @@ impl UndoSpace {
             let Some(page) = page else { return Ok(true) };
             let undo = UndoPage::new(&page).filter(|page| page.owner() == log.owner());
             let sound = undo.is_some_and(|page| {
-                (0..page.count()).all(|slot| page.record(slot).and_then(UndoRecord::decode).is_some_and(is_of_versions))
+                (0..page.count()).all(|slot| page.record(slot).and_then(UndoRecord::decode).is_some_and(judge))
             });
             if !sound || (no != first && !extensions.insert(no)) {
                 if self.copy(first, acc, sink)?.is_some_and(|now| now != head) {
