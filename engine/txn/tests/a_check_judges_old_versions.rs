@@ -67,9 +67,12 @@ fn damage(db: &Db) -> Vec<String> {
 #[test]
 fn an_entry_that_purge_has_not_written_is_found() {
     type Change = fn(&mut Vec<u8>, &mut Vec<u8>);
-    let changes: [(&str, Change); 5] = [
+    let changes: [(&str, Change); 7] = [
         ("has unknown flags", |_, value| value[0] |= 8),
         ("cannot be decoded", |_, value| value.truncate(1)),
+        // Neither image nor delete mark, with an image behind the key; a delete mark alone.
+        ("cannot be decoded", |_, value| value[0] = 0),
+        ("cannot be decoded", |_, value| value[0] = 2),
         ("is under the key of another one", |_, value| value[BEFORE_KEY] ^= 1),
         ("is by a transaction that there never was", |_, value| {
             let at = BEFORE_KEY + KEY.len() + BEFORE_WRITER;
@@ -87,5 +90,23 @@ fn an_entry_that_purge_has_not_written_is_found() {
         let found = damage(&db);
         assert!(found.iter().any(|finding| finding.contains(what)), "{what}: {found:?}");
         drop(view);
+    }
+}
+
+/// The view was told that there was no row: it passed over entries whose flags say that they have
+/// no image, and over those about another key.
+#[test]
+fn a_view_that_needs_such_an_entry_gets_an_error() {
+    let changes: [fn(&mut Vec<u8>, &mut Vec<u8>); 4] =
+        [|_, value| value[0] = 0, |_, value| value[0] = 2, |_, value| value[0] |= 8, |_, value| value[BEFORE_KEY] ^= 1];
+    for change in changes {
+        let (db, mut view) = database();
+        // The page of the undo log is another transaction's then.
+        for _ in 0..40 {
+            db.put(&[("other", "uses the pages again")]);
+        }
+        assert_eq!(get(&mut view, &db.rows, KEY), Some("old".into()));
+        disfigure(&db, change);
+        assert!(view.get(&db.rows, KEY.as_bytes(), &mut Vec::new()).unwrap_err().is_damage());
     }
 }

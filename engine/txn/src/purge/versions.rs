@@ -11,6 +11,9 @@
 //!        key: length varint, bytes
 //!        image: the rest (bit 0): the payload before the overwriter's first change
 //! ```
+//! An entry has an image, a pending delete mark, or both, and nothing else: a value that is longer,
+//! or that is about another key than the one that it is under, is damage.
+//!
 //! A view needs an entry if it sees the image's writer and does not see the overwriter: for one key
 //! and one view that is at most one entry, because the versions of a key are in commit order.
 //!
@@ -33,7 +36,7 @@ use holdfast_base::codec::{Reader, Writer};
 use holdfast_base::limits::key_len_max;
 use holdfast_base::{Error, IndexId, PageNo, Result, RollPtr, TxnId};
 use holdfast_pool::Access;
-use holdfast_tree::{Action, Direction, OverflowRef, SpaceFile, Tree, Walk};
+use holdfast_tree::{Action, Direction, OverflowRef, SpaceFile, Tree, Walk, overflow};
 use holdfast_wal::SpaceClass;
 
 use crate::entry::row::VersionHeader;
@@ -91,9 +94,9 @@ impl Entry {
         (if self.image.is_some() { IMAGE } else { 0 }) | if self.pending.is_some() { PENDING } else { 0 }
     }
 
-    fn decode(index: IndexId, overwriter: TxnId, flags: u8, body: &[u8]) -> Option<Entry> {
-        let Body { pending, key, image } = Body::decode(flags, body)?;
-        Some(Entry { index, key: key.to_vec(), overwriter, pending, image: image.map(<[u8]>::to_vec) })
+    fn new(index: IndexId, overwriter: TxnId, body: &Body<'_>) -> Entry {
+        let image = body.image.map(<[u8]>::to_vec);
+        Entry { index, key: body.key.to_vec(), overwriter, pending: body.pending, image }
     }
 
     /// The image's writer.
@@ -110,11 +113,14 @@ struct Body<'v> {
 }
 
 impl Body<'_> {
+    /// `None` if it is none, or is longer than the flags say.
     fn decode(flags: u8, body: &[u8]) -> Option<Body<'_>> {
         let mut r = Reader::new(body);
         let pending = if flags & PENDING != 0 { Some(RollPtr(r.u64()?)) } else { None };
         let key = r.bytes_with_len()?;
-        Some(Body { pending, key, image: (flags & IMAGE != 0).then(|| r.rest()) })
+        let image = (flags & IMAGE != 0).then(|| r.rest());
+        let is_whole = image.is_some() || pending.is_some() && r.is_empty();
+        (is_whole && flags & !(IMAGE | PENDING | SPILLED) == 0).then_some(Body { pending, key, image })
     }
 }
 
@@ -126,7 +132,12 @@ fn writer_of(image: &[u8]) -> Option<TxnId> {
 /// The chain that the value of an entry goes on in.
 pub(crate) fn spilled(value: &[u8]) -> Option<OverflowRef> {
     let (flags, body) = value.split_first()?;
-    if flags & SPILLED != 0 { values::decode(body).ok().map(|(chain, _)| chain) } else { None }
+    if flags & SPILLED != 0 { rest_of(body) } else { None }
+}
+
+/// The chain with the rest of a value that is spilled, of which an entry has `body`.
+fn rest_of(body: &[u8]) -> Option<OverflowRef> {
+    values::decode(body).ok().filter(|(_, behind)| behind.is_empty()).map(|(chain, _)| chain)
 }
 
 /// The chain that the image of an entry refers to. It is not known here of one that is spilled.
@@ -152,7 +163,7 @@ fn split_key(key: &[u8]) -> Option<(IndexId, TxnId)> {
 }
 
 fn undecodable() -> Error {
-    Error::damaged_file("the version tree", "an entry cannot be decoded")
+    Error::damaged_file("the version tree", "an entry cannot be decoded, or is under the key of another one")
 }
 
 /// SipHash-2-4, whose values are laid down, unlike those of the standard library's default hasher.
@@ -273,14 +284,14 @@ impl VersionTree {
             return Err("was overwritten by a transaction that there never was");
         }
         if flags & SPILLED != 0 {
-            return values::decode(body).map(drop).map_err(|_| "has a reference to its rest that is none");
+            return rest_of(body).map(drop).ok_or("has a reference to its rest that is none");
         }
-        let entry = Entry::decode(index, overwriter, flags, body).ok_or("cannot be decoded")?;
-        if self.full_key(index, &entry.key, overwriter) != key {
+        let body = Body::decode(flags, body).ok_or("cannot be decoded")?;
+        if self.full_key(index, body.key, overwriter) != key {
             return Err("is under the key of another one");
         }
-        match entry.writer() {
-            None if entry.image.is_some() => Err("has an image that is no version"),
+        match body.image.and_then(writer_of) {
+            None if body.image.is_some() => Err("has an image that is no version"),
             Some(writer) if writer >= next => Err("is by a transaction that there never was"),
             _ => Ok(()),
         }
@@ -289,18 +300,21 @@ impl VersionTree {
     fn decode_value(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<Entry> {
         let (index, txn) = split_key(key).ok_or_else(undecodable)?;
         let mut chain = Vec::new();
-        let (flags, body) = self.whole(value, acc, &mut chain)?;
-        Entry::decode(index, txn, flags, body).ok_or_else(undecodable)
+        let body = self.whole(key, value, acc, &mut chain)?;
+        Ok(Entry::new(index, txn, &body))
     }
 
-    /// The flags of a value and what is behind them; `chain` takes that of one that is spilled.
-    fn whole<'v>(&self, value: &'v [u8], acc: &Access<'_>, chain: &'v mut Vec<u8>) -> Result<(u8, &'v [u8])> {
-        let (&flags, body) = value.split_first().ok_or_else(undecodable)?;
-        if flags & SPILLED == 0 {
-            return Ok((flags, body));
+    /// What the value under `key` says, all of it; `chain` takes the rest of one that is spilled.
+    fn whole<'v>(&self, key: &[u8], value: &'v [u8], acc: &Access<'_>, chain: &'v mut Vec<u8>) -> Result<Body<'v>> {
+        let (&flags, mut bytes) = value.split_first().ok_or_else(undecodable)?;
+        if flags & SPILLED != 0 {
+            let rest = rest_of(bytes).ok_or_else(undecodable)?;
+            overflow::read_chain(self.file(), VERSION_INDEX, rest, acc, chain)?;
+            bytes = chain.as_slice();
         }
-        values::read(self.file(), VERSION_INDEX, body, acc, chain)?;
-        Ok((flags, chain.as_slice()))
+        let body = Body::decode(flags, bytes).ok_or_else(undecodable)?;
+        let is_under = |(index, overwriter)| self.full_key(index, body.key, overwriter) == key;
+        if split_key(key).is_some_and(is_under) { Ok(body) } else { Err(undecodable()) }
     }
 
     /// Puts an entry, or adds to the one that is there: a pending delete mark and an image may come
@@ -389,8 +403,7 @@ impl VersionTree {
                 break;
             }
             let unseen = split_key(k).is_some_and(|(_, overwriter)| !view.sees(overwriter, map));
-            let is_image = v.first().is_some_and(|f| f & IMAGE != 0);
-            if k.len() == prefix.len() + 8 && unseen && is_image && self.copy_found(k, v, wanted, acc, image)? {
+            if k.len() == prefix.len() + 8 && unseen && self.copy_found(k, v, wanted, acc, image)? {
                 return Ok(true);
             }
         }
@@ -409,7 +422,7 @@ impl VersionTree {
     ) -> Result<bool> {
         let mut value = Cow::Borrowed(value);
         loop {
-            let error = match self.copy_image(&value, wanted, acc, image) {
+            let error = match self.copy_image(key, &value, wanted, acc, image) {
                 Err(error) => error,
                 copied => return copied,
             };
@@ -427,14 +440,14 @@ impl VersionTree {
 
     fn copy_image(
         &self,
+        key: &[u8],
         value: &[u8],
         wanted: &dyn Fn(&Body<'_>) -> bool,
         acc: &Access<'_>,
         image: &mut Vec<u8>,
     ) -> Result<bool> {
         let mut chain = Vec::new();
-        let (flags, body) = self.whole(value, acc, &mut chain)?;
-        let body = Body::decode(flags, body).ok_or_else(undecodable)?;
+        let body = self.whole(key, value, acc, &mut chain)?;
         let Some(found) = body.image.filter(|_| wanted(&body)) else { return Ok(false) };
         image.clear();
         image.extend_from_slice(found);
