@@ -114,6 +114,11 @@ pub(crate) fn decode_unused(bytes: &[u8]) -> Option<Vec<IndexId>> {
     Some(indexes)
 }
 
+/// A byte that is 0 or 1.
+fn flag(byte: u8) -> Option<bool> {
+    (byte <= 1).then_some(byte == 1)
+}
+
 impl TableRecord {
     /// All its indexes, the clustered one first.
     pub(crate) fn index_ids(&self) -> impl Iterator<Item = IndexId> {
@@ -194,13 +199,17 @@ impl TableRecord {
             table.indexes.push(IndexRecord {
                 id: IndexId(r.u32()?),
                 root: PageNo(r.u32()?),
-                unique: r.u8()? & 1 != 0,
+                unique: flag(r.u8()?)?,
                 name: text(&mut r)?,
                 key_type: text(&mut r)?,
             });
         }
-        table.temporary = !r.is_empty() && r.u8()? == 1;
-        r.is_empty().then_some(table)
+        table.temporary = match r.rest() {
+            [] => false,
+            [1] => true,
+            _ => return None,
+        };
+        Some(table)
     }
 }
 
@@ -265,6 +274,14 @@ mod tests {
         assert_eq!(TableRecord::decode(&temporary.encode()), Some(temporary));
         assert_eq!(TableRecord::decode(&bytes), Some(table));
         assert!((0..bytes.len()).all(|n| TableRecord::decode(&bytes[..n]).is_none()));
+        // Bytes behind the record that say nothing; flags of the index that mean nothing.
+        for behind in [&[0][..], &[2], &[1, 1]] {
+            assert_eq!(TableRecord::decode(&[&bytes[..], behind].concat()), None);
+        }
+        let flags = bytes.len() - 8;
+        for wrong in [2, 3, 0x81] {
+            assert_eq!(TableRecord::decode(&[&bytes[..flags], &[wrong], &bytes[flags + 1..]].concat()), None);
+        }
         let ids = NextIds { space: 17, granted: 32, index: 18, table: 3 };
         assert_eq!(NextIds::decode(&ids.encode()), Some(NextIds { space: 32, ..ids }));
         assert_eq!(table_name(&table_key("people")).as_deref(), Some("people"));
