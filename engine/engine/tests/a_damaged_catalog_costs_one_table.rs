@@ -118,6 +118,28 @@ fn a_record_that_names_numbers_of_another_table_disables_its_own() {
     }
 }
 
+/// A byte of 1 behind a record makes a temporary table of a lasting one. The open, which drops what
+/// an earlier run has left of such tables, removed its file.
+#[test]
+fn a_record_that_calls_a_lasting_table_temporary_costs_no_file() {
+    let (disk, _) = closed();
+    change_record(&disk, b"trows", |record| {
+        // The name of the value's type is a byte shorter, and the record ends a byte earlier.
+        let (name, end) = (21, record.len());
+        assert_eq!(&record[name..name + 4], b"\x03str");
+        record[name] -= 1;
+        record.copy_within(name + 4..end, name + 3);
+        record[end - 1] = 1;
+    });
+    let db = common::open_on(&disk);
+    assert!(count(&db, &ROWS).unwrap_err().is_damage());
+    assert_eq!(count(&db, &OTHER).unwrap(), 100);
+    let report = db.verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
+    assert!(report.findings.iter().any(|f| f.table == "rows"), "{:?}", report.findings);
+    db.close().unwrap();
+    assert!(disk.exists(FILE).unwrap());
+}
+
 #[test]
 fn next_numbers_that_tables_have_are_refused() {
     for at in [1, 5] {

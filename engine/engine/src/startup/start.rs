@@ -109,11 +109,10 @@ fn settle_doubts(
     records: &mut [(String, TableRecord)],
     next: NextIds,
 ) -> Result<()> {
+    let store = Arc::clone(&files.store);
     for at in doubt::in_doubt(records, next) {
-        let Files { store, meta, opened, .. } = &mut *files;
         let record = &mut records[at].1;
-        let space =
-            opened.entry(record.space).or_insert_with(|| open_table(&*environment.disk, store, meta, record.space));
+        let space = opened(environment, files, record.space);
         let access = store.pool().access(AccessKind::Point);
         let mut page = |no| {
             let page = store.pool().fix_shared(space.as_ref().ok()?.space(), no, &access).ok()?;
@@ -123,10 +122,23 @@ fn settle_doubts(
             *record = TableRecord::unreadable();
         }
     }
+    for (_, record) in records.iter_mut().filter(|(_, record)| record.temporary) {
+        // The file of a temporary table says for all its life that it may go.
+        let space = opened(environment, files, record.space).as_ref();
+        if space.is_ok_and(|space| table_file::may_go(space).is_ok_and(|may_go| !may_go)) {
+            *record = TableRecord::unreadable();
+        }
+    }
     if next.are_above(records.iter().map(|(_, record)| record)) {
         return Ok(());
     }
     Err(Error::damaged_file(SYSTEM.1, "the catalog would give out numbers that its tables have"))
+}
+
+/// The file of a table, which is opened if it is not.
+fn opened<'f>(environment: &Environment, files: &'f mut Files, id: SpaceId) -> &'f Result<Arc<SpaceFile>> {
+    let Files { store, meta, opened, .. } = files;
+    opened.entry(id).or_insert_with(|| open_table(&*environment.disk, store, meta, id))
 }
 
 /// What is wrong with a table whose record cannot be decoded.
