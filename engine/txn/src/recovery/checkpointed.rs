@@ -43,7 +43,7 @@ impl Checkpointed {
         for _ in 0..r.varint()? {
             rows.push((IndexId(u32::try_from(r.varint()?).ok()?), r.varint()?));
         }
-        Some(Checkpointed { max_txn, last_commit, rows })
+        r.is_empty().then_some(Checkpointed { max_txn, last_commit, rows })
     }
 }
 
@@ -60,5 +60,9 @@ mod tests {
         for cut in 0..bytes.len() {
             assert!(Checkpointed::decode(&bytes[..cut]).is_none());
         }
+        // One that counts fewer tables than it has.
+        let mut fewer = bytes;
+        fewer[3] -= 1;
+        assert!(Checkpointed::decode(&fewer).is_none());
     }
 }
