@@ -55,7 +55,7 @@ pub(crate) fn there(prefix: usize, value: &[u8]) -> Vec<u8> {
 fn decode(note: &[u8]) -> Option<Note<'_>> {
     let mut r = Reader::new(note);
     match r.u8()? {
-        0 => Some(Note::Gone),
+        0 => r.is_empty().then_some(Note::Gone),
         1 => {
             let prefix = usize::try_from(r.varint()?).ok()?;
             Some(Note::There { prefix, value: r.rest() })
@@ -162,5 +162,19 @@ impl Before {
             self.step()?;
         }
         Ok(self.at.as_ref().is_some_and(|(at, seen)| at == key && seen == note))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_that_an_entry_has_gone_says_no_more() {
+        assert!(matches!(decode(&gone()), Some(Note::Gone)));
+        assert!(matches!(decode(&there(3, b"value")), Some(Note::There { prefix: 3, value: b"value" })));
+        let mut note = there(3, b"value");
+        note[0] = 0;
+        assert!(decode(&note).is_none());
     }
 }
