@@ -439,7 +439,7 @@ impl<'p> NodeRef<'p, [u8]> {
     }
 
     /// Checks every part of the node: header, bounds of slots, strictly ascending keys, heads, free
-    /// space. Returns what is wrong.
+    /// space, and that no record lies over another one. Returns what is wrong.
     ///
     /// # Errors
     /// A message for people.
@@ -453,13 +453,15 @@ impl<'p> NodeRef<'p, [u8]> {
         if !leaf && count == 0 {
             return Err(bad("an inner node without children"));
         }
-        let mut live = 0;
+        let (mut live, mut extents) = (0, Vec::with_capacity(count));
         let mut last: Option<&[u8]> = None;
         for i in 0..count {
             let record = self.record(i).ok_or_else(|| format!("slot {i} points outside the page"))?;
-            if record.suffix_at - RECORD_HEADER < heap || record.payload_at() + record.payload_len > prefix_at {
+            let (begin, end) = (record.suffix_at - RECORD_HEADER, record.payload_at() + record.payload_len);
+            if begin < heap || end > prefix_at {
                 return Err(format!("the record of slot {i} lies outside the heap"));
             }
+            extents.push((begin, end, i));
             live += SLOT_LEN + record.len();
             let suffix = self.suffix(i).ok_or_else(|| format!("slot {i} points outside the page"))?;
             if self.slot(i).map(|s| s.head) != Some(head(suffix)) {
@@ -481,6 +483,10 @@ impl<'p> NodeRef<'p, [u8]> {
         }
         if live + (self.page.page_len() - prefix_at) + free != self.body_len() {
             return Err(format!("{live} live bytes and {free} free ones do not add up to the page"));
+        }
+        extents.sort_unstable();
+        if let Some(pair) = extents.windows(2).find(|pair| pair[0].1 > pair[1].0) {
+            return Err(format!("the records of the slots {} and {} lie over each other", pair[0].2, pair[1].2));
         }
         Ok(())
     }
