@@ -36,6 +36,8 @@ pub const VERSIONS: u32 = u32::MAX;
 pub const SLOTS: usize = 80;
 /// Bytes of a version header.
 pub const VERSION_HEADER: usize = 17;
+/// Offset of the bytes of a value in a page of a chain.
+pub const CHAIN_BYTES: usize = 80;
 
 /// All pages of a database's files that are sound, with what they are.
 pub fn pages(files: &Files, page_size: usize) -> Vec<Page> {
@@ -237,9 +239,10 @@ pub fn catalog_fields(page: &[u8], at: usize, len: usize) -> Vec<Field> {
             fields.push(field("root of an index", here(&from) + 4, 4, Role::Page));
             fields.push(field("flags of an index", here(&from) + 8, 1, Role::Code));
             from.bytes(9)?;
-            fields.push(field("length of an index's name", here(&from), 1, Role::Count));
-            from.bytes_with_len()?;
-            from.bytes_with_len()?;
+            for name in ["length of an index's name", "length of an index's key type"] {
+                fields.push(field(name, here(&from), 1, Role::Count));
+                from.bytes_with_len()?;
+            }
         }
         Some(())
     };

@@ -52,8 +52,12 @@ pub fn next_ids(scene: &mut Scene<'_>) -> Option<Done> {
     scene.change_one(&page, &fields)
 }
 
-/// A node of the catalog.
+/// A node of the catalog, or how long one of its records is.
 pub fn page(scene: &mut Scene<'_>) -> Option<Done> {
     let page = leaf(scene)?;
-    if scene.rng.random_bool(0.5) { node::change_header(scene, &page) } else { node::change_counts(scene, &page) }
+    match scene.rng.random_range(0..3) {
+        0 => node::change_header(scene, &page),
+        1 => node::change_counts(scene, &page),
+        _ => node::change_record_length(scene, &page),
+    }
 }

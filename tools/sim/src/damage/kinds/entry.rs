@@ -1,10 +1,11 @@
 //! Version headers, and what entries refer to.
 
+use holdfast_base::codec::get_u32;
 use rand::Rng;
 
 use super::scene::{Done, Leeway, Scene};
 use super::space::leading_to_a_value;
-use crate::damage::layout::{Field, Kind, Page, Role, VERSION_HEADER, VERSIONS, field, records};
+use crate::damage::layout::{CHAIN_BYTES, Field, Kind, Page, Role, VERSION_HEADER, VERSIONS, field, records};
 
 /// A leaf of a table, and where the payload of one of its entries for which `fits` holds begins.
 fn entry(scene: &mut Scene<'_>, fits: impl Fn(&[u8]) -> bool) -> Option<(Page, usize)> {
@@ -64,7 +65,22 @@ pub fn chain_reference(scene: &mut Scene<'_>) -> Option<Done> {
         let done = leading_to_a_value(scene, &page, at, done);
         return Some(excused(scene, &page, done));
     }
-    change(scene, is_large, |at| field("length of a value", at + VERSION_HEADER + 4, 4, Role::Count))
+    if scene.rng.random_bool(0.5) {
+        return change(scene, is_large, |at| field("length of a value", at + VERSION_HEADER + 4, 4, Role::Count));
+    }
+    whole_pages(scene, is_large)
+}
+
+/// The length of a large value, which is that of some of its pages then.
+fn whole_pages(scene: &mut Scene<'_>, is_large: impl Fn(&[u8]) -> bool) -> Option<Done> {
+    let (page, at) = entry(scene, is_large)?;
+    let (at, of_a_page) = (at + VERSION_HEADER + 4, (scene.page_size() - CHAIN_BYTES) as u32);
+    let old = get_u32(scene.bytes(&page)?, at)?;
+    let fewer = old.checked_sub(1)? / of_a_page;
+    let new = of_a_page * scene.rng.random_range(0..=fewer);
+    scene.edit(&page, |bytes| bytes[at..at + 4].copy_from_slice(&new.to_le_bytes()))?;
+    let done = scene.done(&page, &format!("length of a value at {at}: {old} -> {new}"))?;
+    Some(excused(scene, &page, done))
 }
 
 /// The length of the index key in the value of an entry.

@@ -112,8 +112,15 @@ pub fn slots_swapped(scene: &mut Scene<'_>) -> Option<Done> {
 
 /// The length of a payload.
 pub fn record_length(scene: &mut Scene<'_>) -> Option<Done> {
-    let (page, record) = record_of(scene, |_| true)?;
-    scene.change_one(&page, &[field("length of a payload", record.at, 2, Role::Count)])
+    let page = scene.pick_node(|_| true)?;
+    change_record_length(scene, &page)
+}
+
+/// The length of a payload in `page`.
+pub fn change_record_length(scene: &mut Scene<'_>, page: &Page) -> Option<Done> {
+    let all = records(scene.bytes(page)?);
+    let record = scene.one(&all)?;
+    scene.change_one(page, &[field("length of a payload", record.at, 2, Role::Count)])
 }
 
 /// A byte of a key, with the head of its slot made to fit.
