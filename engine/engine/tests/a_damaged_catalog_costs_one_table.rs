@@ -140,6 +140,39 @@ fn a_record_that_calls_a_lasting_table_temporary_costs_no_file() {
     assert!(disk.exists(FILE).unwrap());
 }
 
+/// Whether a page is the leaf with the first row.
+fn is_first_leaf(page: &[u8]) -> bool {
+    let node = NodeRef::assume(page);
+    let is_leaf = page[12] == 3 && page[13] == 0 && node.count() > Some(0);
+    is_leaf && node.key(0).is_some_and(|key| key == 0u64.to_be_bytes())
+}
+
+/// The first leaf has no bounds that the root has not. So a check called a table sound of which the
+/// record names that leaf as the root, and a compaction gave the pages of all other rows away.
+#[test]
+fn a_leaf_in_the_place_of_the_root_costs_no_rows() {
+    let (disk, _) = closed();
+    let bytes = read(&disk, FILE);
+    let leaf = bytes.chunks_exact(4096).position(is_first_leaf).unwrap() as u32;
+    let mut root = Vec::new();
+    change_record(&disk, b"trows", |record| {
+        root.extend_from_slice(&record[26..30]);
+        record[26..30].copy_from_slice(&leaf.to_le_bytes());
+    });
+    assert_ne!(root, leaf.to_le_bytes());
+    let db = common::open_on(&disk);
+    assert!(count(&db, &ROWS).unwrap() < 1_000);
+    let report = db.verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
+    let is_found = |f: &holdfast::Finding| f.table == "rows" && f.what.contains("taken for the root");
+    assert!(report.findings.iter().any(is_found), "{:?}", report.findings);
+    db.compact().unwrap();
+    db.close().unwrap();
+    change_record(&disk, b"trows", |record| record[26..30].copy_from_slice(&root));
+    let db = common::open_on(&disk);
+    assert_eq!(count(&db, &ROWS).unwrap(), 1_000);
+    common::assert_sound(&db);
+}
+
 #[test]
 fn next_numbers_that_tables_have_are_refused() {
     for at in [1, 5] {

@@ -168,6 +168,10 @@ fn reclaim(instance: &Instance, table: &TableHandle, space: &SpaceFile, access: 
         && gate.quiet() == Some(entered)
         && holdfast_base::planted!("new-pages-count-as-lost", pause = 20);
     let lost = space.unreached(&reached, access)?;
+    instance.txns.verify_unreached(space, lost.iter().copied(), access, &mut |_| sound = false)?;
+    if !sound {
+        return Ok(0);
+    }
     // What came meanwhile has allocated pages that nothing leads to yet.
     if !early && gate.quiet() != Some(entered) {
         return Ok(0);

@@ -7,7 +7,7 @@
 //! 2. The undo logs, the version tree and every tree are walked with the key ranges that parents
 //!    give their children, large values included; each page may be reached once, and has to be
 //!    allocated. The version header of each entry has to be one that a transaction can have
-//!    written.
+//!    written. A page to which nothing leads must not lead to the root of its index.
 //! 3. At one snapshot, every index has to have the entries that the rows give, if the program has
 //!    told how they are made (by creating the table, or opening it for writing): their sums are
 //!    compared, and entry by entry where those differ. If it has not, every entry has to lead to a
@@ -391,9 +391,8 @@ impl Run<'_> {
             }
             _ => found.push(finding),
         })?;
-        if space.id() == self.instance.undo.id() {
-            self.instance.txns.verify_unreached(&look.unreached, &access, &mut |finding| found.push(finding))?;
-        }
+        let mut find = |finding| found.push(finding);
+        self.instance.txns.verify_unreached(space, look.unreached.iter(), &access, &mut find)?;
         let changed = watch.changed();
         look.unreached.remove_all(&changed);
         found.retain(|finding| finding.page.space != space.id() || !changed.contains(finding.page.no));

@@ -8,9 +8,11 @@
 
 use std::ops::Bound;
 
+use holdfast_base::page::{PageHeader, PageType};
 use holdfast_base::{Error, PageId, PageNo, Result, TxnId};
 use holdfast_pool::Access;
-use holdfast_tree::{Direction, OverflowRef, PageFinding, PageSet};
+use holdfast_tree::node::NodeRef;
+use holdfast_tree::{Direction, OverflowRef, PageFinding, PageSet, SpaceFile};
 
 use crate::entry::index::TableIndex;
 use crate::entry::reread::shown;
@@ -71,22 +73,53 @@ impl TxnSystem {
         record.prior.is_none_or(is_version) && record.new_chain.is_none_or(is_reference)
     }
 
-    /// Tells `sink` of those of the pages of the undo space, to which [`TxnSystem::verify`] came by
-    /// no way, that are of an undo log or of the directory: what is not in the directory is neither
-    /// undone nor purged. No crash leaves such a page, since it is linked by the mini-transaction
-    /// that allocates it, and given back by the one that cuts it off.
+    /// Tells `sink` of those of the pages of a space, to which a check came by no way, that are not
+    /// just lost:
+    /// - a page of an undo log, or of the directory, in the undo space: what is not in the
+    ///   directory is neither undone nor purged. No crash leaves such a page, since it is linked by
+    ///   the mini-transaction that allocates it, and given back by the one that cuts it off;
+    /// - a node above the root of its index: the root is another page then, and what is not below
+    ///   the one that is taken for it is not read.
     ///
     /// # Errors
-    /// Those of reading pages other than damage.
-    pub fn verify_unreached(&self, unreached: &PageSet, acc: &Access<'_>, sink: &mut Sink<'_>) -> Result<()> {
-        for no in unreached.iter() {
-            // Damage is found where all pages are read.
-            let Some(page) = self.undo.copy(no, acc, &mut |_| ())? else { continue };
-            if UndoPage::new(&page).is_some() || Directory::new(&page).is_some() {
-                sink(self.undo.finding(no, "it is of an undo log, or of their directory, and nothing leads to it"));
+    /// Those of reading pages, but for pages that are damaged or that the device does not return.
+    pub fn verify_unreached(
+        &self,
+        space: &SpaceFile,
+        unreached: impl IntoIterator<Item = PageNo>,
+        acc: &Access<'_>,
+        sink: &mut Sink<'_>,
+    ) -> Result<()> {
+        let is_undo = space.id() == self.undo.file().id();
+        for no in unreached {
+            let page = match space.store().pool().fix_shared(space.space(), no, acc) {
+                Ok(page) => page.to_vec(),
+                // What cannot be read is found where all pages are read.
+                Err(error) if error.is_damage() || error.is_unread() => continue,
+                Err(error) => return Err(error),
+            };
+            let mut find = |what: &str| sink(PageFinding::damage(PageId::new(space.id(), no), what));
+            if is_undo && (UndoPage::new(&page).is_some() || Directory::new(&page).is_some()) {
+                find("it is of an undo log, or of their directory, and nothing leads to it");
+            } else if self.is_above_root(&page) {
+                find("it leads to the page that is taken for the root of its index, and nothing leads to it");
             }
         }
         Ok(())
+    }
+
+    /// Whether a page is a node that leads to the root of its index.
+    fn is_above_root(&self, page: &[u8]) -> bool {
+        let Some(PageHeader { page_type: PageType::Tree, index, .. }) = PageHeader::decode(page) else { return false };
+        let versions = self.purger.versions.tree();
+        let root = match self.index(index) {
+            Some(index) => index.tree().root(),
+            None if index == versions.index() => versions.root(),
+            None => return false,
+        };
+        let node = NodeRef::assume(page);
+        let leads = |slot| node.child(slot) == Some(root);
+        node.is_leaf() == Some(false) && (0..node.count().unwrap_or(0)).any(leads)
     }
 
     /// Checks the tree of an index, and that the header of each entry is one that a transaction can
