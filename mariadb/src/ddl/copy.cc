@@ -73,8 +73,9 @@ int ha_holdfast::end_copy()
   int error= load_failed(copying.load, hf_load_finish(copying.load));
   if (!error)
     error= fail(hf_flush_log(database));
-  // Of new partitions the server asks for no error here.
-  connection->copy_error= error;
+  // Of new partitions the server asks for no error here, and the last of them may be complete.
+  if (error)
+    connection->copy_error= error;
   return error;
 }
 
