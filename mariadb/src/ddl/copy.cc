@@ -65,13 +65,53 @@ int ha_holdfast::begin_copy()
   return 0;
 }
 
+/* Looks for what the rows of a copy refer to in the copy itself, by references that are new. What
+   was loaded is read by a transaction of its own: that of the statement may have begun before. */
+int ha_holdfast::check_copy()
+{
+  if (!is_in_passing(name))
+    return 0;
+  if (int error= find_links())
+    return error;
+  const std::shared_ptr<const Links> held= linking.links;
+  std::vector<const Link *> own;
+  for (size_t i= 0; held && i < held->parents.size(); i++)
+  {
+    const Link *link= held->parents[i].get();
+    if (link->reference.is_new && link->other == name)
+      own.push_back(link);
+  }
+  if (own.empty())
+    return 0;
+  if (int error= copying.load ? begin_alone() : begin_transaction())
+    return error;
+  const hf_lock lock= reading.lock;
+  reading.lock= HF_LOCK_NONE;
+  MY_BITMAP *columns= tmp_use_all_columns(table, &table->read_set);
+  int error= each_row([&](bool decoded) {
+    int refused= decoded ? 0 : damaged();
+    for (size_t i= 0; !refused && i < own.size(); i++)
+      refused= find_parent(*own[i], table->record[0], HF_LOCK_NONE);
+    return refused;
+  });
+  tmp_restore_column_map(&table->read_set, columns);
+  end_alone();
+  reading.lock= lock;
+  reading.heads_refused= false;
+  return error;
+}
+
 int ha_holdfast::end_copy()
 {
-  if (!copying.is_loading)
-    return 0;
-  copying.is_loading= false;
-  int error= load_failed(copying.load, hf_load_finish(copying.load));
+  int error= 0;
+  if (copying.is_loading)
+  {
+    copying.is_loading= false;
+    error= load_failed(copying.load, hf_load_finish(copying.load));
+  }
   if (!error)
+    error= check_copy();
+  if (!error && copying.load)
     error= fail(hf_flush_log(database));
   // Of new partitions the server asks for no error here, and the last of them may be complete.
   if (error)

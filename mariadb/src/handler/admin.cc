@@ -78,7 +78,7 @@ template <class Each> int ha_holdfast::each_entry(uint index, Each each)
 }
 
 /* Goes through the rows. `each` finds the row in record[0] and its key in row_key, and is told whether it could be decoded. */
-template <class Each> int ha_holdfast::each_row(Each each)
+int ha_holdfast::each_row(const std::function<int(bool)> &each)
 {
   return each_entry(0, [&](const hf_slice &key, const hf_slice &value) {
     row_key.assign(key.data, key.data + key.len);

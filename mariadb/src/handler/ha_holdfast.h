@@ -20,6 +20,8 @@
 #include "state.h"
 #include "plugin/transaction.h"
 
+#include <functional>
+
 /* Bytes of a key in the server's format. */
 static const uint MAX_ENGINE_KEY= 3072;
 
@@ -205,6 +207,7 @@ private:
   bool decode_duplicate(hf_slice bytes);
   bool can_load() const;
   int begin_copy();
+  int check_copy();
   int end_copy();
   bool is_unique_in(uint key_no, const uchar *record) const
   {
@@ -229,6 +232,7 @@ private:
   int check_other_parents(uint key_no, const uchar *record);
   int check_own_parents(int error, const uchar *record);
   int check_parent(const holdfast::Link &link, const uchar *before, const uchar *after);
+  int find_parent(const holdfast::Link &link, const uchar *record, hf_lock lock);
   int encode_linked(const holdfast::Link &link, const uchar *record, holdfast::Bytes *key);
   int act_on_children(const holdfast::Link &link, const uchar *before, const uchar *after);
   int keep_for_children(const holdfast::Link &link, const holdfast::Bytes &key);
@@ -249,7 +253,7 @@ private:
   bool speaks_for_table() const;
   void set_rec_per_key(const holdfast::Statistics &counted);
   template <class Each> int each_entry(uint index, Each each);
-  template <class Each> int each_row(Each each);
+  int each_row(const std::function<int(bool)> &each);
   int find_entry(uint key_no, bool *found);
   int sum_rows(Findings *findings, std::vector<hf_entry_sum> *given);
   int find_lacking(Findings *findings, uint key_no);

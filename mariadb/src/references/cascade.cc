@@ -333,19 +333,28 @@ int ha_holdfast::check_own_parents(int error, const uchar *record)
 /* Looks for what a row refers to that was written, or changed. */
 int ha_holdfast::check_parent(const Link &link, const uchar *before, const uchar *after)
 {
-  // The rows of a copy are those of the table; and the rows that they refer to cannot change.
+  // The rows of a copy are those of the table; and the rows that they refer to elsewhere cannot
+  // change. Those that they refer to in the copy may come behind them.
   bool is_copy= is_in_passing(name);
-  if ((is_copy && !link.reference.is_new) || link.own_key.has_null(after) ||
+  if ((is_copy && (!link.reference.is_new || link.other == name)) ||
       (before && link.own_key.is_same(table, before, after)))
     return 0;
+  return find_parent(link, after, is_copy ? HF_LOCK_NONE : HF_LOCK_LINKED_SHARED);
+}
+
+/* Looks for what a row refers to. */
+int ha_holdfast::find_parent(const Link &link, const uchar *record, hf_lock lock)
+{
+  if (link.own_key.has_null(record))
+    return 0;
   bool found= false;
-  if (link.is_usable() && link.key.has_counterpart(table, after))
+  if (link.is_usable() && link.key.has_counterpart(table, record))
   {
     Bytes key, early;
-    if (int error= encode_linked(link, after, &key))
+    if (int error= encode_linked(link, record, &key))
       return error;
     const Bytes *beside= get_early_entry(link, &early) ? &early : nullptr;
-    if (int error= find_linked(link, key, is_copy ? HF_LOCK_NONE : HF_LOCK_LINKED_SHARED, beside, &found))
+    if (int error= find_linked(link, key, lock, beside, &found))
       return error;
   }
   return found ? 0 : refused_for(link.reference, HA_ERR_NO_REFERENCED_ROW);

@@ -174,7 +174,8 @@ static std::unique_ptr<Link> make_link(THD *thd, const TABLE *table, const std::
   std::unique_ptr<Link> link(new Link);
   link->reference= reference;
   link->to_parent= to_parent;
-  link->other= to_parent ? reference.parent : reference.child;
+  const bool is_own= reference.parent == reference.child;
+  link->other= is_own ? name : to_parent ? reference.parent : reference.child;
   const std::vector<std::string> &columns= to_parent ? reference.columns : reference.parent_columns;
   const std::vector<std::string> &others= to_parent ? reference.parent_columns : reference.columns;
   std::vector<Field *> fields;

@@ -37,7 +37,7 @@ struct Link
   Reference reference;
   bool to_parent= false;          // else to a child
   uint own_key_no= 0;             // the first key of this table that begins with the columns; without one, as with InnoDB, the first of all
-  std::string other;              // the table at the other end
+  std::string other;              // the table at the other end: of a copy that refers to itself, the copy
   hf_table *table= nullptr;       // that, if it has an index for the reference
   uint key_no= 0;                 // of the index, for the server,
   uint index= 0;                  // and for the engine
