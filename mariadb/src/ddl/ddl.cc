@@ -107,22 +107,23 @@ static const char *unsupported_part(const HA_CREATE_INFO *info)
   return nullptr;
 }
 
-/* The references of a table that is created. */
-int ha_holdfast::take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info_arg, References *out)
+/* The references of a table that is created, of which it is known which one it replaces. */
+int ha_holdfast::take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info_arg, Definition *out)
 {
   THD *thd= ha_thd();
+  References &all= out->references;
   // The target of a copy goes by the name that it is going to have.
   std::string child= name_in_engine(form->s->db, form->s->table_name);
-  *out= references_in(info_arg->alter_info, form, child);
+  all= references_in(info_arg->alter_info, form, child, out->replaces);
   // Another table that is made like one does not refer to what that refers to.
   if (!is_in_passing(table) || info_arg->tmp_table())
-    out->erase(std::remove_if(out->begin(), out->end(), [](const Reference &r) { return !r.is_new; }), out->end());
-  if (!out->empty() && info_arg->tmp_table())
+    all.erase(std::remove_if(all.begin(), all.end(), [](const Reference &r) { return !r.is_new; }), all.end());
+  if (!all.empty() && info_arg->tmp_table())
   {
     my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "HOLDFAST", "FOREIGN KEY of a temporary table");
     return HA_WRONG_CREATE_OPTION;
   }
-  int error= check_references(thd, *out, form);
+  int error= check_references(thd, all, form);
   if (!error && table == child && !info_arg->tmp_table())
     error= check_referring(thd, table, form);
   return error;
@@ -178,10 +179,10 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
   std::string table= table_name(path);
   bool temporary= info_arg->tmp_table();
   Definition kept(definition, temporary);
-  if (int error= take_references(table, form, info_arg, &kept.references))
-    return error;
   if (!temporary)
     kept.replaces= replaced_by(ha_thd(), table, definition);
+  if (int error= take_references(table, form, info_arg, &kept))
+    return error;
   hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(), slice(kept.bytes()), temporary);
   if (code == HF_TABLE_EXISTS)
     say_exists(ha_thd(), table);

@@ -186,7 +186,7 @@ private:
   hf_lock lock_of_rows() const;
 
   int take_row_id();
-  int take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info, holdfast::References *out);
+  int take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info, holdfast::Definition *out);
   bool can_set_auto_increment(ulonglong value) const;
   int set_auto_increment(ulonglong value);
   int number_behind_all(ulonglong *out);

@@ -62,11 +62,14 @@ void spell_as(const TABLE *table, std::vector<std::string> *names)
   }
 }
 
-Reference reference_of(const Foreign_key &key, const TABLE *form, const Alter_info *info, const std::string &child)
+Reference reference_of(const Foreign_key &key, const TABLE *form, const Alter_info *info, const std::string &child,
+                       const std::string &before)
 {
   Reference reference;
   reference.child= child;
   reference.parent= parent_of(key, form);
+  if (reference.parent == before)
+    reference.parent= child;
   reference.name= key.constraint_name.str ? text_of(key.constraint_name) : key.name.str ? text_of(key.name) : "";
   reference.is_new= !key.old;
   reference.on_delete= action_of(key.delete_opt);
@@ -119,7 +122,7 @@ std::string made_name(const std::string &table, const std::string &number)
   return table + "_ibfk_" + number;
 }
 
-References references_in(const Alter_info *info, const TABLE *form, const std::string &child)
+References references_in(const Alter_info *info, const TABLE *form, const std::string &child, const std::string &before)
 {
   References all;
   if (!info)
@@ -131,7 +134,7 @@ References references_in(const Alter_info *info, const TABLE *form, const std::s
   {
     if (key->type != Key::FOREIGN_KEY)
       continue;
-    all.push_back(reference_of(*static_cast<const Foreign_key *>(key), form, info, child));
+    all.push_back(reference_of(*static_cast<const Foreign_key *>(key), form, info, child, before));
     last= MY_MAX(last, number_in(all.back().name, table));
   }
   for (Reference &reference : all)

@@ -14,8 +14,10 @@
 namespace holdfast {
 
 /* The references that the table of a statement is to have, by name: those that it has and keeps, and those that come. `form` is
-   what the table becomes, `child` the engine's name of it. */
-References references_in(const Alter_info *info, const TABLE *form, const std::string &child);
+   what the table becomes, `child` the engine's name of it, and `before` that of the table whose
+   place it takes under another name: what refers to that one refers to the table itself. */
+References references_in(const Alter_info *info, const TABLE *form, const std::string &child,
+                         const std::string &before= "");
 
 /* The name that a column of the altered table gets or keeps; false if it is dropped. */
 bool find_new_name(const Alter_info *info, const std::string &column, std::string *out);
