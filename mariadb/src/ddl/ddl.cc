@@ -306,21 +306,34 @@ static hf_code rename_with_references(const std::string &before, const std::stri
   return HF_OK;
 }
 
+/* An error if those that refer to `referred` cannot refer to the table that gets the name `to`, whose
+   file is under `path`. */
+static int check_renamed(THD *thd, const std::string &referred, const std::string &to, const char *path)
+{
+  if (references_to(referred).empty())
+    return 0;
+  Read_definition definition(thd, to, path);
+  return definition.table() ? check_referring(thd, referred, definition.table()) : HA_ERR_CANNOT_ADD_FOREIGN;
+}
+
 int ha_holdfast::rename_table(const char *from, const char *to)
 {
   THD *thd= ha_thd();
   std::string name_from= table_name(from), name_to= table_name(to);
-  if (!is_in_passing(name_to) && !is_recovery(thd) && !references_to(name_to).empty())
-  {
-    // A partition that becomes a table has no file of its own, but the table has one already.
-    Read_definition definition(thd, name_to, has_definition(from) ? from : to);
-    int error= definition.table() ? check_referring(thd, name_to, definition.table()) : HA_ERR_CANNOT_ADD_FOREIGN;
-    if (error)
-      return error;
-  }
   std::string before= name_for_others(name_from, name_to);
   if (!before.empty() && !keep_children(thd, before, MDL_SHARED_UPGRADABLE))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
+  if (!is_in_passing(name_to) && !is_recovery(thd))
+  {
+    // A partition that becomes a table has no file of its own, but the table has one already.
+    const char *path= has_definition(from) ? from : to;
+    int error= check_renamed(thd, name_to, name_to, path);
+    // Of a table that is renamed itself the indexes are what they were.
+    if (!error && is_in_passing(name_from))
+      error= check_renamed(thd, before, name_to, path);
+    if (error)
+      return error;
+  }
   // What a prepared transaction without a session has changed stays under the name. This waits for
   // others that read that, before anything is locked for which others wait.
   hf_code code= check_unprepared(name_from);
