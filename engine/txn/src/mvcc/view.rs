@@ -46,17 +46,7 @@ use holdfast_metrics::{Spread, thread_group};
 
 use crate::mvcc::clock::CommitClock;
 use crate::mvcc::commit_map::{CommitMap, TxnStatus, WindowGuard};
-use crate::mvcc::sweep::Sweep;
-
-/// So many entries of the version tree are remembered for one view.
-const CHARGES_MAX: usize = 4096;
-
-/// What is kept for a view.
-#[derive(Debug, Default)]
-struct Charges {
-    sweep: Sweep,
-    ended: bool,
-}
+use crate::mvcc::sweep::{Charges, Sweep};
 
 /// One read view.
 #[derive(Debug)]
@@ -129,25 +119,16 @@ impl View {
     #[must_use]
     pub fn charge(&self, key: &[u8], bytes: u64) -> Sweep {
         let mut charges = self.charges.lock();
-        let one = || Sweep::Keys(vec![key.into()]);
-        if charges.ended {
-            return one();
+        if !charges.add(key) {
+            return Sweep::Keys(vec![key.into()]);
         }
         self.charged.fetch_add(bytes, Ordering::Relaxed);
-        match &mut charges.sweep {
-            Sweep::All => {}
-            Sweep::Keys(keys) if keys.len() < CHARGES_MAX => keys.push(key.into()),
-            sweep @ Sweep::Keys(_) => *sweep = Sweep::All,
-            sweep @ Sweep::Nothing => *sweep = one(),
-        }
         Sweep::Nothing
     }
 
     /// Nothing is kept for it from here on. Returns what was.
     fn end(&self) -> Sweep {
-        let mut charges = self.charges.lock();
-        charges.ended = true;
-        std::mem::take(&mut charges.sweep).once_each()
+        self.charges.lock().end()
     }
 
     /// To be called after a read and before its answer is believed.
@@ -423,6 +404,7 @@ impl Views {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mvcc::sweep::CHARGES_MAX;
 
     struct Commits {
         clock: Arc<CommitClock>,
