@@ -70,7 +70,7 @@ pub(crate) struct Alteration {
 }
 
 /// What a table becomes.
-#[derive(Default)]
+#[derive(Clone)]
 pub(crate) struct Outcome {
     /// Its secondary indexes, in order.
     pub indexes: Vec<IndexRecord>,
@@ -208,13 +208,13 @@ struct Change {
 }
 
 impl Change {
-    fn new(instance: &Instance, alteration: &Alteration, outcome: Outcome) -> Result<Change> {
+    fn new(instance: &Instance, alteration: &Alteration, outcome: &Outcome) -> Result<Change> {
         let name = &alteration.table.name;
         let now = instance.schema().get(name).cloned();
         // It may have been renamed or replaced; its options may have changed.
         let old = now.filter(|now| Arc::ptr_eq(&now.store, &alteration.table.store));
         let old = old.ok_or_else(|| Error::TableNotFound(name.clone()))?;
-        let Outcome { indexes, options } = outcome;
+        let Outcome { indexes, options } = outcome.clone();
         for (i, index) in indexes.iter().enumerate() {
             if indexes[..i].iter().any(|other| other.name == index.name || other.id == index.id) {
                 return Err(Error::invalid(format!("the table would have two indexes called `{}`", index.name)));
@@ -242,7 +242,7 @@ impl Change {
 /// made durable.
 pub(crate) fn commit(
     instance: &Instance,
-    mut alterations: Vec<(&mut Alteration, Outcome)>,
+    mut alterations: Vec<(&mut Alteration, &Outcome)>,
     options: &OptionsOf<'_>,
     wait: Duration,
 ) -> (bool, Result<()>) {
@@ -283,14 +283,12 @@ fn prepare(instance: &Instance, alteration: &mut Alteration, wait: Duration) -> 
 /// error inside says that this is done, but could not be made durable.
 fn replace(
     instance: &Instance,
-    alterations: &mut [(&mut Alteration, Outcome)],
+    alterations: &mut [(&mut Alteration, &Outcome)],
     options: &OptionsOf<'_>,
 ) -> Result<Result<()>> {
     let _ddl = instance.ddl.lock();
-    let change = |(alteration, outcome): &mut (&mut Alteration, Outcome)| {
-        Change::new(instance, alteration, std::mem::take(outcome))
-    };
-    let changes = alterations.iter_mut().map(change).collect::<Result<Vec<_>>>()?;
+    let change = |(alteration, outcome): &(&mut Alteration, &Outcome)| Change::new(instance, alteration, outcome);
+    let changes = alterations.iter().map(change).collect::<Result<Vec<_>>>()?;
     let records: Vec<_> = changes.iter().map(|c| (c.old.name.as_str(), &c.record, &c.unused)).collect();
     // The record with these options would be that of the table as it was.
     if let Some((name, _)) = options.iter().find(|(name, _)| records.iter().any(|(changed, ..)| changed == name)) {

@@ -61,6 +61,10 @@ impl RawDatabase {
     /// tables must not be in use. Other tables get other options at the same time. It waits for
     /// transactions that have written to one of the tables for `wait` each.
     ///
+    /// After an error none is made, and the same call may be made again: what was said of each
+    /// stays said. Only if the commit could not be made durable are they made; the database takes
+    /// no change any more then, and the next open finds all of them or none.
+    ///
     /// # Errors
     /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them;
     /// [`Error::DuplicateKey`] if rows have changed so that an entry is there twice, see
@@ -77,11 +81,13 @@ impl RawDatabase {
         if alters.iter().any(|alter| !alter.alteration.added.is_empty() && !alter.load.is_finished()) {
             return Err(Error::invalid("an index that is added does not have its entries yet"));
         }
-        let change = |alter: &mut &mut RawAlter| alter.outcome.take();
-        let outcomes: Option<Vec<Outcome>> = alters.iter_mut().map(change).collect();
-        let outcomes = outcomes.ok_or_else(|| Error::invalid("it was not said what becomes of the table"))?;
-        let alterations = alters.iter_mut().map(|alter| &mut alter.alteration).zip(outcomes).collect();
-        let (done, result) = crate::ddl::alter::commit(self.instance(), alterations, others, wait);
+        let changes = alters.iter_mut().map(|alter| {
+            let RawAlter { alteration, outcome, .. } = &mut **alter;
+            Some((alteration, outcome.as_ref()?))
+        });
+        let changes: Option<Vec<(&mut Alteration, &Outcome)>> = changes.collect();
+        let changes = changes.ok_or_else(|| Error::invalid("it was not said what becomes of the table"))?;
+        let (done, result) = crate::ddl::alter::commit(self.instance(), changes, others, wait);
         for alter in alters {
             alter.done = done;
             let refused = alter.alteration.refused.take();
