@@ -108,11 +108,30 @@ impl Freeing {
     }
 }
 
+/// The thread that frees. When it panics, the next leftover begins another one: else all that comes
+/// would wait for the next open, and compactions would pass over these tables.
+struct Running<'p>(&'p Mutex<Queue>);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().is_running = false;
+        }
+    }
+}
+
 impl Parts {
     fn run(&self) {
-        while let Some((leftover, _building)) = self.next() {
+        self.run_with(|leftover| {
             let dropped = || leftover.store.file.is_dropped().then_some(Error::Closed("the table's file"));
-            let _ = self.free(&leftover, &|| dropped().map_or(Ok(()), Err));
+            let _ = self.free(leftover, &|| dropped().map_or(Ok(()), Err));
+        });
+    }
+
+    fn run_with(&self, free: impl Fn(&Leftover)) {
+        let _running = Running(&self.queue);
+        while let Some((leftover, _building)) = self.next() {
+            free(&leftover);
         }
     }
 
@@ -153,5 +172,40 @@ impl Parts {
             self.catalog.set_unused(&self.txns, &unused)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::Database;
+    use crate::raw::{Lifetime, RawDatabase};
+
+    /// What came behind it was freed by the next open only.
+    #[test]
+    fn another_thread_takes_the_place_of_one_that_panics() {
+        let db = RawDatabase::new(Database::in_memory().unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        let parts = &db.instance().freeing.parts;
+        let store = Arc::clone(&db.instance().schema().get("t").unwrap().store);
+        let building = store.file.build();
+        let mut queue = parts.queue.lock();
+        queue.is_running = true;
+        queue.waiting.push_back((Leftover { store, indexes: Vec::new(), is_whole: true }, building));
+        drop(queue);
+        let panics = || parts.run_with(|_| panic!("planned"));
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        assert!(!parts.queue.lock().is_running, "nothing begins another one");
+        let mut alter = db.begin_alter("t", &[("k", false)], false, Duration::ZERO).unwrap();
+        alter.push(0, b"key", 3, b"\x03").unwrap();
+        alter.finish().unwrap();
+        alter.end_in_background();
+        db.instance().freeing.close();
+        assert!(parts.queue.lock().waiting.is_empty());
+        let report = db.database().verify(&crate::VerifyOptions::new(), &mut |_| {}).unwrap();
+        assert!(report.is_clean() && report.unreached_pages == 0, "{report:?}");
     }
 }

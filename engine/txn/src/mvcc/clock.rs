@@ -14,7 +14,8 @@
 //! So whichever thread finds the next number in the ring may go on, and a thread that was preempted
 //! after its store delays no other one. One that was preempted between 1 and 3 delays those that
 //! publish later numbers. There is nothing between but a few stores. They spin, yield, and only
-//! then park. A thread that only reads waits for none of this.
+//! then park. A thread that only reads waits for none of this. No guard publishes the number of a
+//! thread that panics between 1 and 3: its end may not be known, and the invariant would be broken.
 //!
 //! A thread has published its number when [`CommitClock::publish`] returns: the next view, of any
 //! thread, sees the end of the transaction.

@@ -21,6 +21,10 @@
 //! log is about. So does a change of a definition of those that wait. That may take minutes, too,
 //! and statistics and KILL ask the lists, which are free meanwhile; what was read stays known.
 //!
+//! A loser whose rollback panics stays in hand until the next open: what is done of its log may be
+//! known wrongly in memory, and to go on from there could undo too little. A panic while a log is
+//! only read changes nothing.
+//!
 //! A session that is killed reads no further, undoes nothing more, and waits no more for another
 //! one that does: the loser waits as before, for the background thread. What the session has undone
 //! stays undone, and its end is no error that other sessions get.
@@ -135,6 +139,25 @@ impl Lists {
     }
 }
 
+/// A loser in hand whose log is read. It waits again whatever ends the reading: else changes of
+/// definitions would wait for it until the next open behind a panic.
+struct Reading<'l> {
+    losers: &'l Losers,
+    loser: Option<Loser>,
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let mut lists = self.losers.lists.lock();
+        if let Some(loser) = self.loser.take() {
+            lists.put_down(loser.log.txn());
+            lists.waiting.push(loser);
+        }
+        drop(lists);
+        self.losers.put_down.notify_all();
+    }
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct Losers {
@@ -204,15 +227,13 @@ impl Losers {
         loop {
             wait.at(&self.put_down, &mut lists, others_read)?;
             let Some(no) = lists.waiting.iter().position(is_unknown) else { return Ok(()) };
-            let mut loser = lists.take_to(no, true);
+            let mut reading = Reading { losers: self, loser: Some(lists.take_to(no, true)) };
             drop(lists);
-            let changed = reads(&loser);
+            if let Some(loser) = &mut reading.loser {
+                loser.changed = Some(reads(loser)?);
+            }
+            drop(reading);
             lists = self.lists.lock();
-            self.put_down.notify_all();
-            lists.put_down(loser.log.txn());
-            let read = changed.map(|changed| loser.changed = Some(changed));
-            lists.waiting.push(loser);
-            read?;
         }
     }
 
@@ -299,6 +320,7 @@ impl Losers {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::Duration;
 
     use super::*;
@@ -321,6 +343,19 @@ mod tests {
         losers.learn(&wait, read).unwrap();
         losers.learn(&wait, read).unwrap();
         assert_eq!(reads.get(), 1);
+        assert_eq!(losers.take(&[]).unwrap().changed, Some(vec![IndexId(5)]));
+    }
+
+    /// It was in hand until the next open: the changes of definitions waited for it in vain.
+    #[test]
+    fn one_whose_reader_panics_waits_as_before() {
+        let (losers, log) = (Losers::default(), UndoLog::in_memory(1));
+        losers.add(Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None });
+        let wait = Wait::begins(Duration::ZERO);
+        let panics = || losers.learn(&wait, |_| panic!("planned"));
+        assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
+        losers.learn(&wait, |_| Ok(vec![IndexId(5)])).unwrap();
+        losers.wait_for_hands(&[IndexId(5)], &wait).unwrap();
         assert_eq!(losers.take(&[]).unwrap().changed, Some(vec![IndexId(5)]));
     }
 

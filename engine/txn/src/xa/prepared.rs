@@ -91,6 +91,35 @@ pub(crate) struct PreparedTxns {
 /// The xid, and the transaction that has it.
 type Name = (Vec<u8>, TxnId);
 
+/// One that waits, while its log is read. If it is not adopted it waits again, whatever ends the
+/// reading: else each thread that comes to it would wait for good behind a panic.
+struct Reading<'p> {
+    prepared: &'p PreparedTxns,
+    name: Name,
+    loser: Option<Loser>,
+}
+
+impl Reading<'_> {
+    fn loser(&mut self) -> &mut Loser {
+        self.loser.as_mut().expect("only an adoption takes it")
+    }
+
+    fn adopt(mut self, changed: Vec<IndexId>) -> Loser {
+        let loser = self.loser.take().expect("it is adopted once");
+        self.prepared.list.lock().insert(self.name.clone(), Prepared::Adopted(changed));
+        loser
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        if let Some(loser) = self.loser.take() {
+            self.prepared.list.lock().insert(self.name.clone(), Prepared::Waiting(loser));
+        }
+        self.prepared.settled.notify_all();
+    }
+}
+
 /// All names with this xid.
 fn named(xid: &[u8]) -> RangeInclusive<Name> {
     (xid.to_vec(), TxnId(0))..=(xid.to_vec(), TxnId(u64::MAX))
@@ -124,19 +153,9 @@ impl PreparedTxns {
             }
         };
         drop(list);
-        let changed = changed(&loser);
-        let mut list = self.list.lock();
-        self.settled.notify_all();
-        match changed {
-            Ok(changed) => {
-                list.insert(name, Prepared::Adopted(changed));
-                Ok(loser)
-            }
-            Err(error) => {
-                list.insert(name, Prepared::Waiting(loser));
-                Err(error)
-            }
-        }
+        let mut reading = Reading { prepared: self, name, loser: Some(loser) };
+        let changed = changed(reading.loser())?;
+        Ok(reading.adopt(changed))
     }
 
     /// Reserves `xid` for transaction `txn`, which is about to be prepared.
@@ -201,16 +220,15 @@ impl PreparedTxns {
                 return Ok(true);
             }
             let mut unknown = list.iter_mut().filter(|(_, one)| is_unknown(one));
-            let Some((name, mut loser)) = unknown.find_map(|(name, one)| Some((name.clone(), one.take()?))) else {
+            let Some((name, loser)) = unknown.find_map(|(name, one)| Some((name.clone(), one.take()?))) else {
                 return Ok(false);
             };
             drop(list);
-            let changed = reads(&loser);
+            let mut reading = Reading { prepared: self, name, loser: Some(loser) };
+            let changed = reads(reading.loser())?;
+            reading.loser().changed = Some(changed);
+            drop(reading);
             list = self.list.lock();
-            self.settled.notify_all();
-            let read = changed.map(|changed| loser.changed = Some(changed));
-            list.insert(name, Prepared::Waiting(loser));
-            read?;
         }
     }
 
@@ -230,6 +248,7 @@ impl PreparedTxns {
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::mpsc;
     use std::time::Duration;
 
@@ -303,6 +322,19 @@ mod tests {
         assert!(prepared.adopt(b"left", fails).is_err());
         assert_eq!(prepared.waiting().len(), 1);
         assert!(prepared.has_changed(&CHANGED, &at_once(), |_| Ok(CHANGED.to_vec())).unwrap());
+    }
+
+    /// The transaction was lost until the next open, and a session that came to its xid waited for
+    /// good.
+    #[test]
+    fn one_whose_reader_panics_waits_as_before() {
+        let prepared = one_waits();
+        let panics = |_: &Loser| -> Result<Vec<IndexId>> { panic!("planned") };
+        let ends = |read: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(read)).is_err());
+        ends(&|| drop(prepared.has_changed(&CHANGED, &at_once(), panics)));
+        ends(&|| drop(prepared.adopt(b"left", panics)));
+        assert!(prepared.has_changed(&CHANGED, &at_once(), |_| Ok(CHANGED.to_vec())).unwrap());
+        prepared.adopt(b"left", |_| Ok(CHANGED.to_vec())).unwrap();
     }
 
     /// It waited until the other one had read, which may take minutes.
