@@ -322,10 +322,25 @@ pub fn release_chain(
     acc: &Access<'_>,
     class: SpaceClass,
 ) -> Result<()> {
+    release_rest(space, index, &mut { chain }, acc, class)
+}
+
+/// As [`release_chain`]. After an error that may pass it can be called again: `chain` has become
+/// what is left of it.
+///
+/// # Errors
+/// As there.
+pub fn release_rest(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: &mut OverflowRef,
+    acc: &Access<'_>,
+    class: SpaceClass,
+) -> Result<()> {
     if chain.len == 0 {
         return Ok(());
     }
-    let (mut mtr, page) = fix_first(space, index, chain, acc, class)?;
+    let (mut mtr, page) = fix_first(space, index, *chain, acc, class)?;
     if get_u32(mtr.bytes(page), OFF_SHARED) == Some(0) {
         drop(mtr);
         return free_chain(space, index, chain, acc, class);
@@ -334,20 +349,32 @@ pub fn release_chain(
     mtr.commit().map(drop)
 }
 
-/// Frees the pages of a chain to which nothing refers.
+/// Frees the pages of a chain to which nothing refers, the first ones first: what is left is a
+/// chain each time.
 fn free_chain(
     space: &SpaceFile,
     index: IndexId,
-    chain: OverflowRef,
+    chain: &mut OverflowRef,
     acc: &Access<'_>,
     class: SpaceClass,
 ) -> Result<()> {
-    let mut pages = Vec::new();
-    walk(space, index, chain, acc, &mut |no, _| {
+    let (mut pages, mut freed) = (Vec::new(), 0);
+    walk(space, index, *chain, acc, &mut |no, _| {
         pages.push(no);
         true
     })?;
-    space.free_pages(&pages, class, acc)
+    for batch in space.batches(&pages) {
+        space.free_batch(batch, class, acc)?;
+        freed += batch.len();
+        *chain = behind(space, *chain, batch.len(), pages.get(freed).copied());
+    }
+    Ok(())
+}
+
+/// What is left of a chain without its first `count` pages; `next`: the page behind them.
+fn behind(space: &SpaceFile, chain: OverflowRef, count: usize, next: Option<PageNo>) -> OverflowRef {
+    let gone = (count * data_len(space.store().page_size())) as u32;
+    OverflowRef { first: next.unwrap_or(PageNo::NONE), len: chain.len.saturating_sub(gone) }
 }
 
 /// Follows a chain and adds its pages to `reached`.

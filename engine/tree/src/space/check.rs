@@ -111,18 +111,23 @@ impl SpaceFile {
     /// # Errors
     /// As [`SpaceFile::free_unlatched`]; errors of the log. Some of the pages may be free then.
     pub fn free_pages(&self, pages: &[PageNo], class: SpaceClass, acc: &Access<'_>) -> Result<()> {
+        self.batches(pages).try_for_each(|batch| self.free_batch(batch, class, acc))
+    }
+
+    /// The pages as [`SpaceFile::free_batch`] takes them: one bitmap for each mini-transaction.
+    pub(crate) fn batches<'p>(&self, pages: &'p [PageNo]) -> impl Iterator<Item = &'p [PageNo]> + use<'p> {
         let size = self.page_size();
-        // One bitmap for each mini-transaction.
-        for group in pages.chunk_by(|a, b| bitmap::page_for(*a, size) == bitmap::page_for(*b, size)) {
-            for batch in group.chunks(BATCH) {
-                let ticket = self.store.reserve(batch.len() * 32, class)?;
-                let _frames = self.store.pool().reserve_frames(FREE_FRAMES, acc)?;
-                let mut mtr = self.store.begin(ticket, acc);
-                self.free_unlatched(&mut mtr, batch)?;
-                mtr.commit()?;
-            }
-        }
-        Ok(())
+        let groups = pages.chunk_by(move |a, b| bitmap::page_for(*a, size) == bitmap::page_for(*b, size));
+        groups.flat_map(|group| group.chunks(BATCH))
+    }
+
+    /// Gives back all pages of a batch, or none.
+    pub(crate) fn free_batch(&self, batch: &[PageNo], class: SpaceClass, acc: &Access<'_>) -> Result<()> {
+        let ticket = self.store.reserve(batch.len() * 32, class)?;
+        let _frames = self.store.pool().reserve_frames(FREE_FRAMES, acc)?;
+        let mut mtr = self.store.begin(ticket, acc);
+        self.free_unlatched(&mut mtr, batch)?;
+        mtr.commit().map(drop)
     }
 
     /// Lowers the page count to just behind the last allocated page. [`SpaceFile::truncate_file`]

@@ -115,12 +115,16 @@ impl Purger {
         if state.begin_round() {
             self.views.count_anew();
         }
+        let acc = self.store.pool().access(AccessKind::Purge);
+        if let Err(error) = self.versions.free_left(&acc) {
+            self.store.wal().check_poisoned()?;
+            state.fail(None, error);
+        }
         match self.history.front(|front| (front.phase, front.log.txn())) {
             Some((Phase::RECOVERED, _)) => return Ok(Swept::Later),
             Some((Phase::New, _)) | None => state.set_half_purged(TxnId::NONE),
             Some((_, txn)) => state.set_half_purged(txn),
         }
-        let acc = self.store.pool().access(AccessKind::Purge);
         while budget > 0 {
             let n = budget.min(BATCH);
             budget -= n;
@@ -223,7 +227,7 @@ impl Purger {
             index.unless_damaged(self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;
         }
         self.versions.drop_entry(key, value, acc)?;
-        // The entry is gone: a chain that cannot be freed is lost, and the other one is freed.
+        // The entry is gone: if one chain cannot be freed now, the other one is.
         let freed = self.versions.free_spilled(value, acc);
         if let Some((header, body)) = entry.image.as_deref().and_then(VersionHeader::decode)
             && header.overflow

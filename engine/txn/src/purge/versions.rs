@@ -23,6 +23,10 @@
 //! # Protocol
 //! Only purge writes here, under its mutex: an entry is put before the undo record that it stands
 //! for is cut, and dropped when no view needs it. What an earlier run left is dropped the same way.
+//! The chain that an entry was spilled to is freed when the entry has been dropped or replaced. If
+//! that fails, what is left of it is kept in memory, and a later sweep frees it; a crash in between
+//! loses it.
+//!
 //! The hash is SipHash-2-4 under a random key that the space header keeps, so no user can make two
 //! keys collide.
 
@@ -32,6 +36,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::codec::{Reader, Writer};
 use holdfast_base::limits::key_len_max;
 use holdfast_base::{Error, IndexId, PageNo, Result, RollPtr, TxnId};
@@ -64,6 +69,9 @@ pub(crate) struct VersionTree {
     unfinished: Vec<TxnId>,
     count: AtomicI64,
     bytes: AtomicI64,
+    /// Chains that entries were spilled to, to which nothing leads any more, and that could not be
+    /// freed yet.
+    unfreed: Mutex<Vec<OverflowRef>>,
 }
 
 /// A decoded entry.
@@ -195,7 +203,8 @@ impl VersionTree {
 
     fn new(tree: Tree, hash: [u64; 2]) -> VersionTree {
         let (since, unfinished) = (TxnId::NONE, Vec::new());
-        VersionTree { tree, hash, since, unfinished, count: AtomicI64::new(0), bytes: AtomicI64::new(0) }
+        let (count, bytes, unfreed) = (AtomicI64::new(0), AtomicI64::new(0), Mutex::default());
+        VersionTree { tree, hash, since, unfinished, count, bytes, unfreed }
     }
 
     /// Says that what is there is by transactions below `since`, and not by those that are
@@ -212,10 +221,10 @@ impl VersionTree {
         split_key(key).is_none_or(|(_, overwriter)| is_new(overwriter))
     }
 
-    /// Whether there are no versions, those of an earlier run included.
+    /// Whether there are no versions, those of an earlier run included, and nothing is left of any.
     pub fn is_empty(&self) -> Result<bool> {
         let acc = self.file().store().pool().access(holdfast_pool::AccessKind::Purge);
-        Ok(self.batch(&[], 1, &acc)?.is_empty())
+        Ok(self.unfreed.lock().is_empty() && self.batch(&[], 1, &acc)?.is_empty())
     }
 
     /// The tree, for verification.
@@ -367,18 +376,37 @@ impl VersionTree {
         Ok(value)
     }
 
-    /// Frees the chain of a value that was not put. Purge tries again and again, and nothing else
-    /// gives back what is lost of the undo space.
+    /// Frees the chain of a value that was not put.
     fn or_free<T>(&self, put: Result<T>, value: &[u8], acc: &Access<'_>) -> Result<T> {
         put.inspect_err(|_| drop(self.free_spilled(value, acc)))
     }
 
-    /// Frees the chain that the value of an entry was spilled to.
+    /// Frees the chain that the value of an entry was spilled to, now or by
+    /// [`VersionTree::free_left`]: nothing else gives back what is lost of the undo space.
     pub fn free_spilled(&self, value: &[u8], acc: &Access<'_>) -> Result<()> {
         match value.split_first() {
-            Some((flags, body)) if flags & SPILLED != 0 => values::release(self.file(), VERSION_INDEX, body, acc),
+            Some((flags, body)) if flags & SPILLED != 0 => self.free_chain(values::decode(body)?.0, acc),
             _ => Ok(()),
         }
+    }
+
+    fn free_chain(&self, mut chain: OverflowRef, acc: &Access<'_>) -> Result<()> {
+        let freed = overflow::release_rest(self.file(), VERSION_INDEX, &mut chain, acc, SpaceClass::Rollback);
+        freed.inspect_err(|error| {
+            if !error.is_damage() {
+                self.unfreed.lock().push(chain);
+            }
+        })
+    }
+
+    /// Frees the chains that could not be freed when nothing led to them any more.
+    ///
+    /// # Errors
+    /// Those of reading and writing pages. What is left then is freed by the next call.
+    pub fn free_left(&self, acc: &Access<'_>) -> Result<()> {
+        let left = std::mem::take(&mut *self.unfreed.lock());
+        let freed = left.into_iter().map(|chain| self.free_chain(chain, acc));
+        freed.fold(Ok(()), Result::and)
     }
 
     /// The version of (index, key) that `view` sees, if it is here.
