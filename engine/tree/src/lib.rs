@@ -28,7 +28,9 @@ pub use finding::{PageFinding, PageSet, Severity};
 pub use mtr::{Mtr, PageRef, PlannedPut};
 pub use overflow::OverflowRef;
 pub use redo::{FindSpace, Redo};
-pub use space::{ALLOC_FRAMES, AllocationWatch, FREE_FRAMES, Features, HEADS, Lifetime, SpaceFile, SpaceInfo};
+pub use space::{
+    ALLOC_FRAMES, AllocationWatch, FREE_BYTES, FREE_FRAMES, Features, HEADS, Lifetime, SpaceFile, SpaceInfo,
+};
 pub use store::Store;
 pub use tree::{
     Action, Batch, BatchLimit, BulkLoader, Direction, Estimate, FindOverflow, LevelStats, Spot, SuspendedLoad, Tree,

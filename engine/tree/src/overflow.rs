@@ -39,7 +39,7 @@ const OFF_NEXT: usize = HEADER_LEN;
 const OFF_LEN: usize = HEADER_LEN + 4;
 const OFF_SHARED: usize = HEADER_LEN + 8;
 const OFF_DATA: usize = HEADER_LEN + 16;
-/// Pages that are allocated by one mini-transaction, at most.
+/// Pages that are allocated by one mini-transaction, or freed of a long chain, at most.
 const BATCH: usize = 32;
 
 /// Where a long value is.
@@ -369,6 +369,36 @@ fn free_chain(
         *chain = behind(space, *chain, batch.len(), pages.get(freed).copied());
     }
     Ok(())
+}
+
+/// The first pages of a chain, as many as one mini-transaction gives back, and the chain of those
+/// behind them. `None` if the chain has so few pages that they are freed at once, or if other
+/// versions refer to it. The caller gives the pages back in the mini-transaction that makes what
+/// leads to the chain lead to the rest.
+///
+/// # Errors
+/// Damage; those of reading pages.
+pub fn first_part(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: OverflowRef,
+    acc: &Access<'_>,
+) -> Result<Option<(Vec<PageNo>, OverflowRef)>> {
+    if chain.len as usize <= BATCH * data_len(space.store().page_size()) {
+        return Ok(None);
+    }
+    let mut pages = Vec::with_capacity(BATCH + 1);
+    walk(space, index, chain, acc, &mut |no, _| {
+        pages.push(no);
+        pages.len() <= BATCH
+    })?;
+    if get_u32(&space.store().pool().fix_shared(space.space(), chain.first, acc)?, OFF_SHARED) != Some(0) {
+        return Ok(None);
+    }
+    let count = space.batches(&pages[..BATCH]).next().map_or(BATCH, <[PageNo]>::len);
+    let rest = behind(space, chain, count, pages.get(count).copied());
+    pages.truncate(count);
+    Ok(Some((pages, rest)))
 }
 
 /// What is left of a chain without its first `count` pages; `next`: the page behind them.

@@ -44,6 +44,8 @@ const LOOKS: usize = 3;
 pub const ALLOC_FRAMES: usize = 5;
 /// Frames that giving a page back may need: page 0 and a bitmap.
 pub const FREE_FRAMES: usize = 2;
+/// Log bytes that giving a page back may need.
+pub const FREE_BYTES: usize = 32;
 
 /// What is wanted: pages near another. `last`: for an index, which took that page before.
 #[derive(Clone, Copy)]

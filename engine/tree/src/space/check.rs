@@ -11,7 +11,7 @@ use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
 
 use super::bitmap::bitmaps;
-use super::{FIRST_PAGES, FREE_FRAMES, SpaceFile, bitmap, header};
+use super::{FIRST_PAGES, FREE_BYTES, FREE_FRAMES, SpaceFile, bitmap, header};
 use crate::finding::{PageFinding, PageSet};
 use crate::op::PageOp;
 
@@ -123,7 +123,7 @@ impl SpaceFile {
 
     /// Gives back all pages of a batch, or none.
     pub(crate) fn free_batch(&self, batch: &[PageNo], class: SpaceClass, acc: &Access<'_>) -> Result<()> {
-        let ticket = self.store.reserve(batch.len() * 32, class)?;
+        let ticket = self.store.reserve(batch.len() * FREE_BYTES, class)?;
         let _frames = self.store.pool().reserve_frames(FREE_FRAMES, acc)?;
         let mut mtr = self.store.begin(ticket, acc);
         self.free_unlatched(&mut mtr, batch)?;

@@ -36,7 +36,7 @@ use crate::op::PageOp;
 use crate::store::Store;
 use rooms::Rooms;
 
-pub use alloc::{ALLOC_FRAMES, FREE_FRAMES, FreeingPage, NewPages};
+pub use alloc::{ALLOC_FRAMES, FREE_BYTES, FREE_FRAMES, FreeingPage, NewPages};
 pub use header::{Features, HEADER_MARKS, HEADS, MAY_GO, SpaceHeader};
 pub use usage::AllocationWatch;
 

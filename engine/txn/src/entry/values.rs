@@ -94,6 +94,13 @@ pub fn chain_of(payload: &[u8]) -> Option<OverflowRef> {
     if header.overflow { decode(body).ok().map(|(chain, _)| chain) } else { None }
 }
 
+/// The payload of the version with this one's header and head that refers to `chain`.
+pub(crate) fn refer_to(payload: &[u8], chain: OverflowRef) -> Option<Vec<u8>> {
+    let (header, body) = VersionHeader::decode(payload)?;
+    let (_, head) = decode(body).ok()?;
+    Some(header.encode(&encode(chain, head)))
+}
+
 /// The part of a version's body that is the reference to its chain.
 pub(crate) fn reference(body: &[u8]) -> Result<&[u8]> {
     Ok(&body[..body.len() - decode(body)?.1.len()])

@@ -347,6 +347,14 @@ impl Purger {
                     dead_chain = self.dead_chain(index, txn, &record, copied, acc)?;
                 }
             }
+            if let (Some(index), Some(_)) = (&index, dead_chain)
+                && !holdfast_base::planted!("dead-values-stay")
+            {
+                let freed = self.free_part_of_record(&mut committed.log, roll, &record, index, acc);
+                if index.unless_damaged(freed)? == Some(true) {
+                    continue; // The record names the rest.
+                }
+            }
             let pages = committed.log.pages();
             let emptied = committed.log.pop();
             // The records of a log that is retired may stay, but none that names a chain that is

@@ -39,7 +39,8 @@
 //! Every step can be repeated. A chain that a record names belongs to the version tree if the image
 //! is there, else to the record. A record is cut, and an entry of the version tree dropped, before
 //! its chain is freed; nothing of a log is dropped from the version tree while it is half purged.
-//! So a crash may lose a chain, but never frees one twice.
+//! So a crash may lose a chain, but never frees one twice. A long chain is freed part by part, and
+//! what names it stays until the last one: see `crate::purge::parts`.
 //!
 //! Therefore a log need not be marked free that neither put a delete mark nor replaced a chain, or
 //! from which nothing went to the version tree: what it still says after a crash, when there are no
@@ -52,6 +53,7 @@ pub(crate) mod background;
 pub(crate) mod history;
 mod logs;
 pub(crate) mod lost;
+mod parts;
 pub(crate) mod purger;
 pub mod shelf;
 pub(crate) mod shelving;

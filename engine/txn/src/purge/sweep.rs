@@ -223,6 +223,11 @@ impl Purger {
             self.versions.drop_entry(key, value, acc)?;
             return self.versions.free_spilled(value, acc);
         };
+        let freed = self.free_part_of_entry(key, value, &entry, index, acc);
+        if index.unless_damaged(freed)? == Some(true) {
+            state.keys.push(key.into());
+            return Ok(());
+        }
         if let Some(roll) = entry.pending {
             index.unless_damaged(self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;
         }

@@ -41,7 +41,7 @@ use holdfast_base::codec::{Reader, Writer};
 use holdfast_base::limits::key_len_max;
 use holdfast_base::{Error, IndexId, PageNo, Result, RollPtr, TxnId};
 use holdfast_pool::Access;
-use holdfast_tree::{Action, Direction, OverflowRef, SpaceFile, Tree, Walk, overflow};
+use holdfast_tree::{Action, Direction, FREE_BYTES, FREE_FRAMES, OverflowRef, SpaceFile, Tree, Walk, overflow};
 use holdfast_wal::SpaceClass;
 
 use crate::entry::row::VersionHeader;
@@ -49,6 +49,7 @@ use crate::entry::values::{self, NewValue};
 use crate::mvcc::commit_map::CommitMap;
 use crate::mvcc::view::View;
 use crate::undo::marks;
+use crate::undo::space::SMALL_MTR;
 
 /// The index id of the version tree.
 pub const VERSION_INDEX: IndexId = IndexId(u32::MAX);
@@ -515,6 +516,57 @@ impl VersionTree {
     /// Decodes what [`VersionTree::batch`] or [`VersionTree::value`] returned.
     pub fn decode(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<Entry> {
         self.decode_value(key, value, acc)
+    }
+
+    /// Puts `entry` in the place of the one that is under `key` with the value `old`, and gives
+    /// `pages` of `file` back, in one mini-transaction. Returns false, and nothing has changed, if
+    /// the leaf would have to be looked for again.
+    pub fn replace(
+        &self,
+        key: &[u8],
+        old: &[u8],
+        entry: &Entry,
+        file: &SpaceFile,
+        pages: &[PageNo],
+        acc: &Access<'_>,
+    ) -> Result<bool> {
+        let value = self.encode_value(key, entry, acc)?;
+        let replaced = self.replace_value(key, (old, &value), file, pages, acc);
+        if !matches!(replaced, Ok(true)) {
+            drop(self.free_spilled(&value, acc)); // It was not put. What cannot be freed now is kept.
+            return replaced;
+        }
+        if self.is_counted(key) {
+            self.account(0, size(key, &value) as i64 - size(key, old) as i64);
+        }
+        self.free_spilled(old, acc)?;
+        Ok(true)
+    }
+
+    fn replace_value(
+        &self,
+        key: &[u8],
+        (old, new): (&[u8], &[u8]),
+        file: &SpaceFile,
+        pages: &[PageNo],
+        acc: &Access<'_>,
+    ) -> Result<bool> {
+        let store = self.file().store();
+        let mut there = Vec::new();
+        let spot = self.tree.get_at(key, acc, &mut there)?;
+        if !spot.exists() || there != old {
+            return Ok(false);
+        }
+        let bytes = SMALL_MTR + key.len() + new.len() + pages.len() * FREE_BYTES;
+        let ticket = store.reserve(bytes, SpaceClass::Rollback)?;
+        let _frames = store.pool().reserve_frames(FREE_FRAMES + 1, acc)?;
+        let mut mtr = store.begin(ticket, acc);
+        let Some(leaf) = self.tree.latch_at(&spot, &mut mtr) else { return Ok(false) };
+        let Some(planned) = self.tree.plan_put(&spot, &mtr, leaf, key, new)? else { return Ok(false) };
+        file.free_unlatched(&mut mtr, pages)?;
+        mtr.apply_planned(&planned);
+        mtr.commit()?;
+        Ok(true)
     }
 
     /// Drops an entry that no view needs. The caller frees the chain that it was spilled to and

@@ -5,7 +5,7 @@
 //! before. A rollback applies records from the last to the first and cuts the log behind them; so
 //! does purge. Records are cut *after* what they ask for was done, except that overflow chains are
 //! freed after their record was cut: a crash in between loses a chain to `verify`, the other order
-//! would free it twice.
+//! would free it twice. (Purge shortens a long chain before, and the record with it.)
 //!
 //! A record that turned out to be for nothing (its row had changed meanwhile) is cut at once: in a
 //! committed log every record is about a change that was made.
