@@ -93,11 +93,14 @@ fn an_entry_that_purge_has_not_written_is_found() {
     }
 }
 
+/// A change of an entry's key and value.
+type Change = fn(&mut Vec<u8>, &mut Vec<u8>);
+
 /// The view was told that there was no row: it passed over entries whose flags say that they have
 /// no image, and over those about another key.
 #[test]
 fn a_view_that_needs_such_an_entry_gets_an_error() {
-    let changes: [fn(&mut Vec<u8>, &mut Vec<u8>); 4] =
+    let changes: [Change; 4] =
         [|_, value| value[0] = 0, |_, value| value[0] = 2, |_, value| value[0] |= 8, |_, value| value[BEFORE_KEY] ^= 1];
     for change in changes {
         let (db, mut view) = database();

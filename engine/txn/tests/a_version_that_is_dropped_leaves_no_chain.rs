@@ -1,7 +1,7 @@
 //! An entry of the version tree that no view needs may lead to two chains: one of the undo space,
 //! which it was spilled to, and one of its table, which its image has. When the first could not be
-//! freed, the entry was gone, and the second stayed. Later the second went and the first stayed, for
-//! good: no compaction gives pages of the file of the undo logs back.
+//! freed, the entry was gone, and the second stayed. Later the second went and the first stayed,
+//! for good: no compaction gives pages of the file of the undo logs back.
 
 mod common;
 

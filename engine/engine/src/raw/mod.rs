@@ -67,7 +67,7 @@ impl RawDatabase {
         &self.database
     }
 
-    fn instance(&self) -> &Arc<Instance> {
+    pub(crate) fn instance(&self) -> &Arc<Instance> {
         &self.database.instance
     }
 

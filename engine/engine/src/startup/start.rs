@@ -8,7 +8,7 @@ use holdfast_base::page::{self, PageType};
 use holdfast_base::{Error, HashSet, PageId, PageNo, Result, SpaceId};
 use holdfast_io::{AlignedBuf, FileKind, OpenOptions};
 use holdfast_pool::AccessKind;
-use holdfast_tree::space::{MAY_GO, SpaceHeader};
+use holdfast_tree::space::{MAY_GO, SpaceFile, SpaceHeader};
 use holdfast_txn::TxnSystem;
 
 use crate::ddl::alter;
