@@ -171,7 +171,7 @@ mod tests {
     fn a_setting_that_is_as_it_was_is_not_told() {
         let mut now = document(0.98, 5.0);
         for n in 1..1_000 {
-            now.settings.insert(format!("{n}"), json!(1_234_567.0 / f64::from(n)));
+            now.settings[format!("{n}")] = json!(1_234_567.0 / f64::from(n));
         }
         let text = serde_json::to_string(&now).unwrap();
         let then = Baseline::of("then.json".into(), serde_json::from_str(&text).unwrap()).unwrap();

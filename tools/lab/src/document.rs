@@ -13,7 +13,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use crate::claims::{self, Answer, Claim, Verdict};
 use crate::conditions::Conditions;
@@ -21,7 +21,7 @@ use crate::figures::Figures;
 use crate::machine::Machine;
 
 /// The results of an experiment.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Document {
     /// The experiment's name.
     pub experiment: String,
@@ -34,7 +34,7 @@ pub struct Document {
     /// The machine that it ran on.
     pub machine: Machine,
     /// Every size, speed and switch, the seed included.
-    pub settings: Map<String, Value>,
+    pub settings: Value,
     /// The runs, in the order in which they were made.
     pub runs: Vec<Run>,
     /// The claims, with what was measured of them.
@@ -63,26 +63,20 @@ pub struct Run {
     /// Its replacement policy, with parameters.
     pub policy: String,
     /// What was measured.
-    pub metrics: Map<String, Value>,
+    pub metrics: Value,
+}
+
+impl Run {
+    /// A run of `policy` on `target`.
+    pub fn new(target: &str, policy: &str, metrics: Value) -> Run {
+        Run { target: target.to_owned(), policy: policy.to_owned(), metrics }
+    }
 }
 
 impl Document {
     /// A document without runs.
     pub fn new(experiment: &str, settings: Value, machine: Machine) -> Document {
-        Document {
-            experiment: experiment.to_owned(),
-            title: String::new(),
-            command: String::new(),
-            machine,
-            settings: metrics(settings),
-            runs: Vec::new(),
-            claims: Vec::new(),
-            conditions: Conditions::default(),
-            verdicts: Vec::new(),
-            text: String::new(),
-            changes: Vec::new(),
-            figures: Figures::default(),
-        }
+        Document { experiment: experiment.to_owned(), machine, settings, ..Document::default() }
     }
 
     /// The same with tables and charts, which are printed.
@@ -122,30 +116,25 @@ pub fn write_json<T: Serialize + ?Sized>(what: &T, path: &Path) -> Result<()> {
     out.flush().context("write the JSON document")
 }
 
-/// The fields of a JSON object, for [`Run::metrics`].
-pub fn metrics(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        other => Map::from_iter([("value".to_owned(), json!(other))]),
-    }
-}
-
 /// The fields of two JSON objects.
-pub(crate) fn merged(fields: Value, more: Value) -> Value {
-    let mut all = metrics(fields);
-    all.extend(metrics(more));
-    Value::Object(all)
+pub(crate) fn merged(mut fields: Value, more: Value) -> Value {
+    if let (Value::Object(fields), Value::Object(more)) = (&mut fields, more) {
+        fields.extend(more);
+    }
+    fields
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::claims::{Bar, Evidence};
 
     #[test]
     fn the_document_has_the_published_shape() {
         let mut doc = Document::new("sideload", json!({"seed": 1}), Machine::this(None));
-        doc.runs.push(Run { target: "t".into(), policy: "p".into(), metrics: metrics(json!({"tps": 1.5})) });
+        doc.runs.push(Run::new("t", "p", json!({"tps": 1.5})));
         doc.claims.push(Claim::new("c", Evidence::Counted(2.0), Bar::AtMost(1.0)));
         doc.claims.push(Claim::new("d", Evidence::turns(&[2.0, 0.5, 1.5, 0.25]), Bar::AtMost(1.0)));
         doc.judge(Conditions::busy_machine());

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 /// The facts about a machine by which a reader judges a figure.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Machine {
     /// Model of the processor.
     pub cpu: String,

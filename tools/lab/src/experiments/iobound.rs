@@ -32,7 +32,7 @@ use holdfast_workload::dbstress::{self, AntiDead, Table};
 use serde_json::json;
 
 use crate::claims::{self, Bar, Claim, Evidence};
-use crate::document::{Document, Run, metrics};
+use crate::document::{Document, Run};
 use crate::figures::{Chart, Figures, Grid, Shown};
 use crate::machine::Machine;
 use crate::measure::{human, median, or_dash};
@@ -44,6 +44,7 @@ use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
 use crate::server::turns::Plan;
+use crate::target::EMBEDDED;
 use crate::turns;
 
 /// The options of the experiment.
@@ -439,30 +440,27 @@ fn claims(cases: &[Case], options: &Options) -> Vec<Claim> {
 }
 
 fn document_run(case: &Case) -> Run {
-    Run {
-        target: "embedded".to_owned(),
-        policy: format!("{}, {}", case.mode, case.method),
-        metrics: metrics(json!({
-            "pool_bytes": case.pool_bytes,
-            "visited_bytes": case.visited_bytes,
-            "tps": case.median(|b| b.engine.tps()),
-            "in_pool_tps": case.median(|b| b.around.in_pool.per_second),
-            "in_pool_cpu_us": case.median(|b| b.around.in_pool.cpu_us),
-            "pages_per_s": case.median(Beside::pages_per_s),
-            "fio_pages_per_s": case.fio_per_s(),
-            "fio_cpu_us": case.turns.iter().filter_map(|b| Some(b.around.fio?.cpu_us)).reduce(f64::min),
-            "loop_pages_per_s": case.median(|b| b.around.page_loop.per_second),
-            "loop_cpu_us": case.median(|b| b.around.page_loop.cpu_us),
-            "busy_loop_pages_per_s": case.busy_loop_per_s(),
-            "reads_per_transaction": case.median(|b| b.per_transaction(b.moved.reads)),
-            "writes_per_transaction": case.median(|b| b.per_transaction(b.moved.writes)),
-            "doubled_per_transaction": case.median(|b| b.per_transaction(b.moved.copies)),
-            "of_device": case.median(Beside::of_device),
-            "of_loop": case.median(Beside::of_loop),
-            "of_busy_loop": case.median_of_known(Beside::of_busy_loop),
-            "of_memory_less_copies": case.of_memory(),
-        })),
-    }
+    let metrics = json!({
+        "pool_bytes": case.pool_bytes,
+        "visited_bytes": case.visited_bytes,
+        "tps": case.median(|b| b.engine.tps()),
+        "in_pool_tps": case.median(|b| b.around.in_pool.per_second),
+        "in_pool_cpu_us": case.median(|b| b.around.in_pool.cpu_us),
+        "pages_per_s": case.median(Beside::pages_per_s),
+        "fio_pages_per_s": case.fio_per_s(),
+        "fio_cpu_us": case.turns.iter().filter_map(|b| Some(b.around.fio?.cpu_us)).reduce(f64::min),
+        "loop_pages_per_s": case.median(|b| b.around.page_loop.per_second),
+        "loop_cpu_us": case.median(|b| b.around.page_loop.cpu_us),
+        "busy_loop_pages_per_s": case.busy_loop_per_s(),
+        "reads_per_transaction": case.median(|b| b.per_transaction(b.moved.reads)),
+        "writes_per_transaction": case.median(|b| b.per_transaction(b.moved.writes)),
+        "doubled_per_transaction": case.median(|b| b.per_transaction(b.moved.copies)),
+        "of_device": case.median(Beside::of_device),
+        "of_loop": case.median(Beside::of_loop),
+        "of_busy_loop": case.median_of_known(Beside::of_busy_loop),
+        "of_memory_less_copies": case.of_memory(),
+    });
+    Run::new(EMBEDDED, &format!("{}, {}", case.mode, case.method), metrics)
 }
 
 fn memory_grid(cases: &[Case]) -> Grid {

@@ -20,7 +20,7 @@ use holdfast_server::Cache;
 use holdfast_workload::scripts::Script;
 use mysql::Conn;
 use mysql::prelude::Queryable;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::claims::{Bar, Claim};
 use crate::document::Document;
@@ -129,7 +129,7 @@ impl Counts {
         }
     }
 
-    fn document(&self) -> Map<String, Value> {
+    fn document(&self) -> Value {
         let named = COUNTERS.iter().zip(self.0).map(|(name, value)| (name.to_lowercase(), json!(value)));
         named.chain([("query_cache_was".to_owned(), json!(self.in_words()))]).collect()
     }

@@ -30,7 +30,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::claims::{self, Bar, Claim, Evidence};
-use crate::document::{Document, Run, metrics};
+use crate::document::{Document, Run};
 use crate::machine::Machine;
 use crate::measure::{Figure, human, or_dash, per_second};
 use crate::pin::{Cores, Role};
@@ -342,18 +342,15 @@ const QUERIES: [&str; 5] = [SMALL_COLD, SMALL_WARM, SCAN, SMALL_AFTER, SMALL_LAS
 
 fn document_run(site: &dyn Site, s: &Sequence) -> Run {
     let seconds = QUERIES.map(|query| json!({"query": query, "seconds": s.seconds(query)}));
-    Run {
-        target: site.target_name().to_owned(),
-        policy: s.name.clone(),
-        metrics: metrics(json!({
-            "about": s.case.about,
-            "seconds": seconds,
-            "read_again": s.read_again(),
-            "pool_mb": s.pool_mb,
-            "segments": [{"table": SMALL, "index": "PRIMARY"}, {"table": BIG, "index": "PRIMARY"}],
-            "steps": s.steps,
-        })),
-    }
+    let metrics = json!({
+        "about": s.case.about,
+        "seconds": seconds,
+        "read_again": s.read_again(),
+        "pool_mb": s.pool_mb,
+        "segments": [{"table": SMALL, "index": "PRIMARY"}, {"table": BIG, "index": "PRIMARY"}],
+        "steps": s.steps,
+    });
+    Run::new(site.target_name(), &s.name, metrics)
 }
 
 fn text(sequences: &[Sequence]) -> String {

@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::claims::{Bar, Claim, Evidence};
-use crate::document::{Document, Run, metrics};
+use crate::document::{Document, Run};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
 use crate::measure::{human, median, or_dash};
@@ -32,6 +32,7 @@ use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{Settings, Site, Tables};
 use crate::server::turns::Plan;
 use crate::stats::{Estimate, middle};
+use crate::target::EMBEDDED;
 use crate::target::embedded::{EmbeddedRows, definition};
 
 /// The options of the experiment.
@@ -383,20 +384,17 @@ impl Outcome {
     }
 
     fn document_run(&self) -> Run {
-        Run {
-            target: "embedded".to_owned(),
-            policy: "holdfast".to_owned(),
-            metrics: metrics(json!({
-                "tps": self.turn.tps(),
-                "transactions": self.turn.transactions,
-                "dumps": self.done.dumps.load(Ordering::Relaxed),
-                "tables": self.done.tables.load(Ordering::Relaxed),
-                "snapshots": self.done.snapshots.load(Ordering::Relaxed),
-                "resizes": self.done.resizes.load(Ordering::Relaxed),
-                "findings": self.findings.len(),
-                "footprints": self.footprints,
-            })),
-        }
+        let metrics = json!({
+            "tps": self.turn.tps(),
+            "transactions": self.turn.transactions,
+            "dumps": self.done.dumps.load(Ordering::Relaxed),
+            "tables": self.done.tables.load(Ordering::Relaxed),
+            "snapshots": self.done.snapshots.load(Ordering::Relaxed),
+            "resizes": self.done.resizes.load(Ordering::Relaxed),
+            "findings": self.findings.len(),
+            "footprints": self.footprints,
+        });
+        Run::new(EMBEDDED, "holdfast", metrics)
     }
 }
 

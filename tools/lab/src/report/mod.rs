@@ -84,7 +84,7 @@ pub fn page_of_all(documents: &[Document]) -> String {
                 div class="columns" {
                     @if let Some(machine) = machine { (listing("Machine", &machine)) }
                     @for document in documents {
-                        (listing(&format!("Settings of {}", document.experiment), &Value::Object(document.settings.clone())))
+                        (listing(&format!("Settings of {}", document.experiment), &document.settings))
                     }
                 }
             }))
@@ -214,7 +214,7 @@ fn provenance(document: &Document) -> Markup {
         div class="columns" {
             (listing("Machine", &machine))
             (listing("What else it did", &serde_json::to_value(document.conditions).unwrap_or(Value::Null)))
-            (listing("Settings", &Value::Object(document.settings.clone())))
+            (listing("Settings", &document.settings))
         }
     };
     folded(PROVENANCE, &content)

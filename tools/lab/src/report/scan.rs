@@ -1,23 +1,20 @@
 //! The report of the `scan` experiment.
 
 use maud::{Markup, html};
-use serde_json::Value;
 
 use super::body::Body;
 use super::chart::{Bar, bars};
-use super::values::{number, policy_class, text};
+use super::values::{policy_class, text};
 use crate::document::{Document, Run};
 use crate::measure::human;
 
 fn seconds(run: &Run, query: &str) -> Option<f64> {
-    let list = run.metrics.get("seconds")?.as_array()?;
-    let entry = list.iter().find(|e| e.get("query").and_then(Value::as_str) == Some(query))?;
-    entry.get("seconds")?.get("median")?.as_f64()
+    run.metrics["seconds"].as_array()?.iter().find(|e| e["query"] == query)?["seconds"]["median"].as_f64()
 }
 
 fn queries(document: &Document) -> Vec<&str> {
-    let list = document.runs.first().and_then(|r| r.metrics.get("seconds")?.as_array());
-    list.into_iter().flatten().filter_map(|e| e.get("query")?.as_str()).collect()
+    let list = document.runs.first().and_then(|r| r.metrics["seconds"].as_array());
+    list.into_iter().flatten().filter_map(|e| e["query"].as_str()).collect()
 }
 
 /// The content of the report.
@@ -52,7 +49,7 @@ pub(super) fn body(document: &Document) -> Body {
                     td { i class=(format!("key {}", policy_class(&run.policy))) {} (run.policy) }
                     td { (text(&run.metrics, "about")) }
                     td class="n" {
-                        @if let Some(share) = number(&run.metrics, "read_again") { (format!("{:.1} %", share * 100.0)) }
+                        @if let Some(share) = run.metrics["read_again"].as_f64() { (format!("{:.1} %", share * 100.0)) }
                     }
                 }
             } }
@@ -67,14 +64,13 @@ pub(super) fn body(document: &Document) -> Body {
 }
 
 fn monitor(run: &Run) -> Markup {
-    let steps = run.metrics.get("steps").and_then(Value::as_array);
-    let field = |step: &Value, name: &str| step.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+    let steps = run.metrics["steps"].as_array();
     html! {
         details {
             summary { (run.policy) ": " (text(&run.metrics, "about")) }
             @for step in steps.into_iter().flatten() {
-                h4 { (field(step, "query")) ": " (step.get("seconds").and_then(Value::as_f64).map_or(String::new(), human)) " s" }
-                pre { (field(step, "monitor")) }
+                h4 { (text(step, "query")) ": " (step["seconds"].as_f64().map_or(String::new(), human)) " s" }
+                pre { (text(step, "monitor")) }
             }
         }
     }

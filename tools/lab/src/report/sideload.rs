@@ -1,11 +1,11 @@
 //! The report of the `sideload` experiment.
 
 use maud::{Markup, html};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::body::Body;
 use super::chart::{self, Layer, SIDE_LOAD, StackChart, legend};
-use super::values::{number, policy_class, text};
+use super::values::{policy_class, text};
 use crate::document::{Document, Run};
 use crate::figures::{Chart, Line, Span};
 use crate::measure::human;
@@ -26,16 +26,16 @@ impl<'a> View<'a> {
         View { run, zero: begins.map_or(0.0, |b| b.from) }
     }
 
-    fn metrics(&self) -> &'a Map<String, Value> {
+    fn metrics(&self) -> &'a Value {
         &self.run.metrics
     }
 
     fn samples(&self) -> &'a [Value] {
-        self.metrics().get("samples").and_then(Value::as_array).map_or(&[], Vec::as_slice)
+        self.metrics()["samples"].as_array().map_or(&[], Vec::as_slice)
     }
 
     fn series(&self, field: &str) -> Vec<(f64, f64)> {
-        let point = |s: &Value| Some((s.get("t")?.as_f64()? - self.zero, s.get(field)?.as_f64()?));
+        let point = |s: &Value| Some((s["t"].as_f64()? - self.zero, s[field].as_f64()?));
         self.samples().iter().filter_map(point).collect()
     }
 
@@ -45,17 +45,15 @@ impl<'a> View<'a> {
     }
 
     fn is(&self, start: &str, full: bool) -> bool {
-        text(self.metrics(), "start") == start && number(self.metrics(), "rate_tps").is_none() == full
+        text(self.metrics(), "start") == start && self.metrics()["rate_tps"].is_null() == full
     }
 }
 
 fn phases(run: &Run) -> Vec<Span> {
-    let list = run.metrics.get("phases").and_then(Value::as_array);
     let band = |p: &Value| {
-        let label = p.get("name")?.as_str()?.to_owned();
-        Some(Span { from: p.get("from")?.as_f64()?, to: p.get("to")?.as_f64()?, label })
+        Some(Span { from: p["from"].as_f64()?, to: p["to"].as_f64()?, label: p["name"].as_str()?.to_owned() })
     };
-    list.into_iter().flatten().filter_map(band).collect()
+    run.metrics["phases"].as_array().into_iter().flatten().filter_map(band).collect()
 }
 
 const SCENARIOS: [(&str, bool, &str, &str); 4] = [
@@ -164,9 +162,8 @@ fn throughput(title: &str, views: &[&View<'_>], ceiling: Option<&View<'_>>) -> O
 const LAYERS: [&str; 4] = ["hot", "hot-index", "big", "big-index"];
 
 fn segment_names(view: &View<'_>) -> Vec<String> {
-    let list = view.metrics().get("segments").and_then(Value::as_array);
-    let name = |s: &Value| Some(format!("{} {}", s.get("table")?.as_str()?, s.get("index")?.as_str()?));
-    list.into_iter().flatten().filter_map(name).collect()
+    let name = |s: &Value| Some(format!("{} {}", s["table"].as_str()?, s["index"].as_str()?));
+    view.metrics()["segments"].as_array().into_iter().flatten().filter_map(name).collect()
 }
 
 fn pool_legend(view: Option<&View<'_>>) -> Vec<(String, &'static str, bool)> {
@@ -176,18 +173,13 @@ fn pool_legend(view: Option<&View<'_>>) -> Vec<(String, &'static str, bool)> {
 
 /// True if the pool reports its content. MyRocks' block cache does not.
 fn tells_its_content(view: &View<'_>) -> bool {
-    let resident =
-        |s: &Value| s.get("resident_mb").and_then(Value::as_array).is_some_and(|list| list.iter().any(is_some_mb));
+    let resident = |s: &Value| s["resident_mb"].as_array().into_iter().flatten().any(|mb| mb.as_f64() > Some(0.0));
     view.samples().iter().any(resident)
-}
-
-fn is_some_mb(mb: &Value) -> bool {
-    mb.as_f64().is_some_and(|mb| mb > 0.0)
 }
 
 fn pool(view: &View<'_>) -> Option<Markup> {
     let samples = view.samples();
-    let at = |s: &Value, n: usize| s.get("resident_mb").and_then(|r| r.get(n)?.as_f64()).unwrap_or(0.0);
+    let at = |s: &Value, n: usize| s["resident_mb"][n].as_f64().unwrap_or(0.0);
     let layers = segment_names(view).into_iter().zip(LAYERS).enumerate().map(|(n, (name, class))| Layer {
         name,
         class,
@@ -198,30 +190,28 @@ fn pool(view: &View<'_>) -> Option<Markup> {
         y_label: "MB resident",
         x: view.series("t").iter().map(|p| p.0).collect(),
         layers: layers.collect(),
-        max: number(view.metrics(), "pool_mb").unwrap_or(0.0),
+        max: view.metrics()["pool_mb"].as_f64().unwrap_or(0.0),
         bands: view.bands().into_iter().filter(|b| BESIDE.contains(&b.label.as_str())).take(1).collect(),
     };
     chart.draw()
 }
 
 /// A figure with its spread: the median, and the rest in a title.
-fn figure(metrics: &Map<String, Value>, name: &str, unit: &dyn Fn(f64) -> String) -> Markup {
-    let Some(value) = metrics.get(name) else { return html! { "-" } };
+fn figure(value: &Value, unit: &dyn Fn(f64) -> String) -> Markup {
     if let Some(plain) = value.as_f64() {
         return html! { (unit(plain)) };
     }
-    let field = |field: &str| value.get(field).and_then(Value::as_f64);
-    match (field("median"), field("min"), field("max")) {
-        (Some(median), Some(min), Some(max)) if min < max => html! {
+    match ["median", "min", "max"].map(|field| value[field].as_f64()) {
+        [Some(median), Some(min), Some(max)] if min < max => html! {
             (unit(median)) small { " " (unit(min)) "\u{2013}" (unit(max)) }
         },
-        (Some(median), _, _) => html! { (unit(median)) },
+        [Some(median), ..] => html! { (unit(median)) },
         _ => html! { "-" },
     }
 }
 
 fn results(policies: &[&View<'_>], ceiling: Option<&View<'_>>, document: &Document) -> Markup {
-    let ceiling_tps = ceiling.and_then(|v| number(v.metrics(), "tps_alone"));
+    let ceiling_tps = ceiling.and_then(|v| v.metrics()["tps_alone"].as_f64());
     html! {
             div class="scroll" { table class="many" {
                 thead { tr {
@@ -255,27 +245,25 @@ fn result_row(view: &View<'_>) -> Markup {
     html! {
         tr {
             td class="name" { i class=(format!("key {}", policy_class(&view.run.policy))) {} (view.run.policy) }
-            td class="n" { (figure(m, "tps_alone", &human)) }
-            td class="n" { (figure(m, "tps_beside", &human)) }
-            td class="n" { (figure(m, "tps_of_ceiling", &percent)) }
-            td class="n" { (figure(m, "p95_ms", &human)) }
-            td class="n" { (figure(m, "dump_s_beside", &human)) }
-            td class="n" { (figure(m, "dump_of_ceiling", &percent)) }
-            td class="n" { (figure(m, "hot_pages_read", &human)) }
-            td class="n" { (figure(m, "hot_set_turnovers", &human)) }
+            td class="n" { (figure(&m["tps_alone"], &human)) }
+            td class="n" { (figure(&m["tps_beside"], &human)) }
+            td class="n" { (figure(&m["tps_of_ceiling"], &percent)) }
+            td class="n" { (figure(&m["p95_ms"], &human)) }
+            td class="n" { (figure(&m["dump_s_beside"], &human)) }
+            td class="n" { (figure(&m["dump_of_ceiling"], &percent)) }
+            td class="n" { (figure(&m["hot_pages_read"], &human)) }
+            td class="n" { (figure(&m["hot_set_turnovers"], &human)) }
             td { (text(m, "warm_text")) }
-            td class="n" { (figure(m, "made_young", &human)) }
-            td class="n" { (figure(m, "not_young", &human)) }
+            td class="n" { (figure(&m["made_young"], &human)) }
+            td class="n" { (figure(&m["not_young"], &human)) }
         }
     }
 }
 
 fn content(view: &View<'_>) -> Markup {
-    let moments = view.metrics().get("resident_mb");
-    let list = |moment: &str| moments.and_then(|m| m.get(moment)?.as_array());
-    let mb = |moment: &str, n: usize| list(moment).and_then(|l| l.get(n)?.get("mb")?.as_f64()).unwrap_or(0.0);
-    let during = list("during").map_or(&[][..], Vec::as_slice);
-    let shown = |row: &Value| row.get("mb").and_then(Value::as_f64).is_some();
+    let moments = &view.metrics()["resident_mb"];
+    let mb = |moment: &str, n: usize| moments[moment][n]["mb"].as_f64().unwrap_or(0.0);
+    let during = moments["during"].as_array().map_or(&[][..], Vec::as_slice);
     html! {
         details {
             summary { (view.run.policy) ", " (text(view.metrics(), "start")) ", " (text(view.metrics(), "load")) }
@@ -285,10 +273,10 @@ fn content(view: &View<'_>) -> Markup {
                     th class="n" { "MB after" }
                 } }
                 tbody {
-                    @for (n, row) in during.iter().enumerate().filter(|(_, row)| shown(row)) {
+                    @for (n, row) in during.iter().enumerate().filter(|(_, row)| row["mb"].is_number()) {
                         tr {
-                            td { (row.get("table").and_then(Value::as_str).unwrap_or("")) }
-                            td { (row.get("index").and_then(Value::as_str).unwrap_or("")) }
+                            td { (text(row, "table")) }
+                            td { (text(row, "index")) }
                             @for moment in ["before", "during", "after"] {
                                 td class="n" { (format!("{:.2}", mb(moment, n))) }
                             }
@@ -305,21 +293,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::document::metrics;
     use crate::machine::Machine;
 
     /// A pool such as that of MyRocks gets no charts without lines, and no tables of zeros.
     #[test]
     fn a_pool_that_does_not_say_what_is_in_it_has_no_chart_of_that() {
-        let run = |policy: &str, resident: f64| Run {
-            target: "mariadb".to_owned(),
-            policy: policy.to_owned(),
-            metrics: metrics(json!({
+        let run = |policy: &str, resident: f64| {
+            let metrics = json!({
                 "role": "policy", "start": "warm", "load": "full speed", "pool_mb": 2,
                 "segments": [{"table": "sbtest1", "index": "PRIMARY"}],
                 "samples": [{"t": 0, "tps": 1, "resident_mb": [0]}, {"t": 1, "tps": 1, "resident_mb": [resident]}],
                 "resident_mb": {"during": [{"table": "sbtest1", "index": "PRIMARY", "mb": resident}]},
-            })),
+            });
+            Run::new("mariadb", policy, metrics)
         };
         let mut document = Document::new("sideload-mariadb", json!({}), Machine::this(None));
         document.runs = vec![run("holdfast", 1.0), run("MyRocks", 0.0)];

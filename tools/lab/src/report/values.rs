@@ -1,15 +1,10 @@
-//! Values of a run's metrics, and the colour of its policy.
+//! Texts of a run's metrics, and the colour of its policy.
 
 use serde_json::Value;
 
-/// A number of a run's metrics.
-pub(super) fn number(metrics: &serde_json::Map<String, Value>, name: &str) -> Option<f64> {
-    metrics.get(name).and_then(Value::as_f64)
-}
-
-/// A text of a run's metrics.
-pub(super) fn text<'a>(metrics: &'a serde_json::Map<String, Value>, name: &str) -> &'a str {
-    metrics.get(name).and_then(Value::as_str).unwrap_or("")
+/// A text among the fields of a JSON object; empty if there is none.
+pub(super) fn text<'a>(of: &'a Value, name: &str) -> &'a str {
+    of[name].as_str().unwrap_or_default()
 }
 
 /// The CSS class of a policy, so that it has the same colour everywhere.

@@ -76,7 +76,7 @@ pub(crate) fn with_options(mut document: Document, server: Release, starts: &[Ve
     document
         .text
         .push_str(&format!("\n{} was started with {options}; all other settings are its defaults.\n", server.name()));
-    document.settings.insert("options_of_the_server".to_owned(), json!(options));
+    document.settings["options_of_the_server"] = json!(options);
     document
 }
 

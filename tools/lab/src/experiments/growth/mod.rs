@@ -39,7 +39,7 @@ use anyhow::{Context, Result, ensure};
 use holdfast::limits::CACHE_SIZE_MIN;
 use serde_json::{Value, json};
 
-use crate::document::{Document, merged, metrics};
+use crate::document::{Document, merged};
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::progress::Progress;
@@ -105,7 +105,7 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document
     let names: Vec<String> = options.plan.contenders.iter().map(|one| engine_name(*one)).collect();
     let workload =
         json!({ "workload": "sysbench rows", "engines": names.join(", "), "pinned": options.plan.cores.pins() });
-    document.settings = metrics(settings(options, workload));
+    document.settings = settings(options, workload);
     let what = format!("sysbench rows of {} MiB, on private servers", listed(options));
     Ok(document.with_figures(Figures { lead: lead(options, &what), words: Vec::new(), grids, charts }))
 }

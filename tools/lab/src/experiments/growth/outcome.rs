@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::plan::{GB, Step};
 use crate::claims::{Bar, Claim, Evidence};
-use crate::document::{Run, metrics};
+use crate::document::Run;
 use crate::figures::{Chart, Grid, Line};
 use crate::measure::{human, or_dash};
 
@@ -154,20 +154,17 @@ pub(super) fn document_run(target: &str, name: &str, size: &Size) -> Run {
         (step.name().to_owned(), value)
     };
     let steps: Map<String, Value> = size.taken.iter().map(step).collect();
-    Run {
-        target: target.to_owned(),
-        policy: name.to_owned(),
-        metrics: metrics(json!({
-            "mib": size.mib,
-            "rows": size.rows,
-            "table_bytes": size.bytes,
-            "steps": steps,
-            "log_bytes_at_kill": size.log_bytes,
-            "rows_lost_by_dump": size.lost[0],
-            "rows_lost_by_recovery": size.lost[1],
-            "findings": size.findings,
-        })),
-    }
+    let metrics = json!({
+        "mib": size.mib,
+        "rows": size.rows,
+        "table_bytes": size.bytes,
+        "steps": steps,
+        "log_bytes_at_kill": size.log_bytes,
+        "rows_lost_by_dump": size.lost[0],
+        "rows_lost_by_recovery": size.lost[1],
+        "findings": size.findings,
+    });
+    Run::new(target, name, metrics)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use holdfast::FlushMethod;
 use holdfast_server::{Cache, Release, apt};
 use mysql::prelude::Queryable;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{METHODS, MODES, Options, PUBLISHED, WIDTHS};
 use crate::claims::{Bar, Claim};
@@ -65,7 +65,7 @@ pub fn run_released(server: Release, options: &Options, progress: &mut Progress)
     let variables = turns::running::settings(&measured.variables, sides[0].contender);
     let place = Place { target: server.target(), words: format!("on {}", server.name()), ..Place::private() };
     let mut document = findings(options, place, measured, &sides).report(&options.plan, &sides);
-    document.settings.insert("server".to_owned(), Value::Object(variables));
+    document.settings["server"] = variables;
     Ok(released::with_options(document, server, &starts))
 }
 

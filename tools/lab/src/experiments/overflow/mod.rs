@@ -30,13 +30,14 @@ use self::options::SMALLEST;
 use self::price::{PRICE, Price};
 use self::references::PageMap;
 use crate::claims::{Bar, Claim, Evidence};
-use crate::document::{Document, Run, metrics};
+use crate::document::{Document, Run};
 use crate::figures::{Chart, Figures, Grid, Line, Shown};
 use crate::machine::Machine;
 use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::control::PageLoop;
 use crate::rig::site::{Settings, Site, Tables};
+use crate::target::EMBEDDED;
 
 /// The results.
 struct Outcome {
@@ -100,26 +101,23 @@ fn measure(site: &Site, options: &Options, progress: &mut Progress) -> Result<Ou
 }
 
 fn document_run(cell: &Cell) -> Run {
-    Run {
-        target: "embedded".to_owned(),
-        policy: "holdfast".to_owned(),
-        metrics: metrics(json!({
-            "pool_bytes": cell.pool_bytes,
-            "threads": cell.threads,
-            "tps": cell.median(|turn| turn.tps),
-            "bound_tps": cell.median(|turn| turn.bound),
-            "of_bound": cell.median(Turn::of_bound),
-            "of_bound_by_turn": cell.turns.iter().map(Turn::of_bound).collect::<Vec<_>>(),
-            "cpu_us_per_transaction": cell.median(|turn| turn.cpu_us),
-            "misses_per_transaction": cell.median(|turn| turn.misses),
-            "simulated_misses_per_transaction": cell.simulated,
-            "bare_reads_per_s": cell.median(|turn| turn.device),
-            "cores": cell.median(|turn| turn.cores),
-            "idle_share": cell.idle,
-            "free_waits": cell.free_waits,
-            "p99_ms": cell.median(|turn| turn.p99_ms),
-        })),
-    }
+    let metrics = json!({
+        "pool_bytes": cell.pool_bytes,
+        "threads": cell.threads,
+        "tps": cell.median(|turn| turn.tps),
+        "bound_tps": cell.median(|turn| turn.bound),
+        "of_bound": cell.median(Turn::of_bound),
+        "of_bound_by_turn": cell.turns.iter().map(Turn::of_bound).collect::<Vec<_>>(),
+        "cpu_us_per_transaction": cell.median(|turn| turn.cpu_us),
+        "misses_per_transaction": cell.median(|turn| turn.misses),
+        "simulated_misses_per_transaction": cell.simulated,
+        "bare_reads_per_s": cell.median(|turn| turn.device),
+        "cores": cell.median(|turn| turn.cores),
+        "idle_share": cell.idle,
+        "free_waits": cell.free_waits,
+        "p99_ms": cell.median(|turn| turn.p99_ms),
+    });
+    Run::new(EMBEDDED, "holdfast", metrics)
 }
 
 fn claims(outcome: &Outcome, options: &Options) -> Vec<Claim> {

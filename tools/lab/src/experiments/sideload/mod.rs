@@ -34,7 +34,7 @@ use scenario::{Ceiling, PolicyOutcome};
 pub(crate) use shares::Shares;
 
 use crate::bench::segments;
-use crate::document::{Document, Run, merged, metrics};
+use crate::document::{Document, Run, merged};
 use crate::machine::Machine;
 use crate::picture::Picture;
 use crate::pin::Role;
@@ -131,19 +131,16 @@ fn settings(options: &Options) -> Value {
 
 fn ceiling_run(ceiling: &Ceiling) -> Run {
     let (samples, phases) = ceiling.bench.series();
-    Run {
-        target: EMBEDDED.to_owned(),
-        policy: "a pool that holds both tables".to_owned(),
-        metrics: metrics(json!({
-            "role": "ceiling",
-            "tps_alone": ceiling.tps_alone,
-            "hot_pages": ceiling.hot_pages,
-            "big_pages": ceiling.big_pages,
-            "segments": segments(),
-            "samples": samples,
-            "phases": phases,
-        })),
-    }
+    let metrics = json!({
+        "role": "ceiling",
+        "tps_alone": ceiling.tps_alone,
+        "hot_pages": ceiling.hot_pages,
+        "big_pages": ceiling.big_pages,
+        "segments": segments(),
+        "samples": samples,
+        "phases": phases,
+    });
+    Run::new(EMBEDDED, "a pool that holds both tables", metrics)
 }
 
 fn outcome_run(o: &PolicyOutcome) -> Run {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::options::Start;
 use crate::bench::{Phase, Sample, segments};
 use crate::claims::Evidence;
-use crate::document::{Run, merged, metrics};
+use crate::document::{Run, merged};
 use crate::measure::{Figure, human};
 
 /// The part of an index in the cache.
@@ -167,6 +167,6 @@ impl Outcome {
             "samples": self.samples,
             "phases": self.phases,
         });
-        Run { target: target.to_owned(), policy: self.subject.clone(), metrics: metrics(merged(measured, others)) }
+        Run::new(target, &self.subject, merged(measured, others))
     }
 }

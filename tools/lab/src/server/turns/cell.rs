@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::plan::Plan;
 use crate::claims::{self, Bar, Evidence};
-use crate::document::{Run, metrics};
+use crate::document::{Run, merged};
 use crate::figures::Grid;
 use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
@@ -25,7 +25,7 @@ pub struct Cell {
     /// Megabytes of memory of the servers at the end, by side.
     pub memory_mb: Vec<Option<f64>>,
     /// Further counts in the turns, by side, for the document.
-    pub counted: Vec<Map<String, Value>>,
+    pub counted: Vec<Value>,
 }
 
 impl Cell {
@@ -54,7 +54,7 @@ impl Cell {
         let decided = |turns: &[Vec<Turn>]| judged.iter().all(|judged| judged.decided(turns));
         let turns = in_turns(sides.len(), rounds, |side| turn(side, &mut sides[side]), decided)?;
         let memory_mb = sides.iter().map(S::memory_mb).collect();
-        let counted = vec![Map::new(); sides.len()];
+        let counted = vec![Value::Null; sides.len()];
         Ok(Cell { name: name.iter().map(|w| (*w).to_owned()).collect(), turns, memory_mb, counted })
     }
 
@@ -89,7 +89,7 @@ impl Cell {
     /// A run per side, for the document.
     pub fn runs<S: Subject>(&self, target: &str, sides: &[S]) -> Vec<Run> {
         let run = |(n, side): (usize, &S)| {
-            let mut measured = metrics(json!({
+            let measured = json!({
                 "cell": self.name.join(", "),
                 "tps": self.figure(n, |t| Some(t.tps())),
                 "p99_ms": self.figure(n, p99),
@@ -98,9 +98,8 @@ impl Cell {
                 "pages_read_per_transaction": self.figure(n, |t| t.per_transaction(Meter::Reads)),
                 "log_bytes_per_transaction": self.figure(n, |t| t.per_transaction(Meter::Log)),
                 "memory_mb": self.memory_mb.get(n).copied().flatten(),
-            }));
-            measured.extend(self.counted.get(n).cloned().unwrap_or_default());
-            Run { target: target.to_owned(), policy: side.name().to_owned(), metrics: measured }
+            });
+            Run::new(target, side.name(), merged(measured, self.counted[n].clone()))
         };
         sides.iter().enumerate().map(run).collect()
     }

@@ -29,7 +29,7 @@ use self::side::Side;
 use super::contender::{Contender, Engine};
 pub use super::contender::{INNODB, engine_name};
 use crate::claims::Claim;
-use crate::document::{Document, Run, merged, metrics};
+use crate::document::{Document, Run, merged};
 use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
 use crate::progress::Progress;
@@ -199,9 +199,5 @@ fn series(target: &str, side: &impl Subject) -> Run {
         side.series().seconds.iter().map(|s| json!([s.t, s.values[meter as usize]])).collect::<Vec<_>>().into()
     };
     let named = Meter::ALL.into_iter().map(|m| (format!("{}, {}", m.title(), m.unit()), of(m))).collect();
-    Run {
-        target: target.to_owned(),
-        policy: side.name().to_owned(),
-        metrics: metrics(json!({ "seconds": Value::Object(named) })),
-    }
+    Run::new(target, side.name(), json!({ "seconds": Value::Object(named) }))
 }

@@ -7,7 +7,7 @@
 
 use anyhow::{Context, Result, ensure};
 use holdfast_server::{Cache, apt};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::side::{Running, Side};
 use super::{Findings, Place, Plan, engine_name};
@@ -118,7 +118,7 @@ fn measure(
     let mut findings = what.run_there(There { server: on_server, place, cache }, &mut sides, progress)?;
     findings.words.extend(on_server.findings()?);
     let mut document = findings.report(&plan, &sides);
-    document.settings.insert("server".to_owned(), Value::Object(settings(&on_server.before, on_server.contender)));
+    document.settings["server"] = settings(&on_server.before, on_server.contender);
     Ok(document)
 }
 
@@ -153,10 +153,10 @@ const OF_ENGINE: [&str; 11] = [
 ];
 
 /// The variables of the server that a reader has to know.
-pub(crate) fn settings(server: &Health, contender: Contender) -> Map<String, Value> {
+pub(crate) fn settings(server: &Health, contender: Contender) -> Value {
     let of_engine = OF_ENGINE.iter().map(|name| contender.variable(name));
     let names = SETTINGS.iter().map(|name| (*name).to_owned()).chain(of_engine);
-    names.filter_map(|name| server.setting(&name).map(|value| (name.clone(), json!(value)))).collect()
+    names.filter_map(|name| server.setting(&name).map(|value| (name.clone(), value))).collect()
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use anyhow::{Context, Result, bail};
 use holdfast_server::{Cache, apt};
 use mysql::prelude::Queryable;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::outcome::ContenderOutcome;
 use super::runs::{Options, Run};
@@ -64,10 +64,10 @@ pub fn run(
         options.oltp.threads
     );
     let mut settings = super::settings(&text, &options);
-    settings.insert("pool_bytes".to_owned(), json!(pool));
-    settings.insert("server".to_owned(), Value::Object(of_server));
+    settings["pool_bytes"] = json!(pool);
+    settings["server"] = of_server;
     let mut document = super::report(target, &text, settings, &outcomes?, Vec::new());
-    document.settings.insert("findings".to_owned(), json!(findings.join(" ")));
+    document.settings["findings"] = json!(findings.join(" "));
     if !findings.is_empty() {
         document.text.push_str(&format!("\nWhat the server's counters say:\n  {}\n", findings.join("\n  ")));
     }

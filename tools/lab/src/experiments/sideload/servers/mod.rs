@@ -13,12 +13,12 @@ mod outcome;
 pub(crate) mod runs;
 
 use anyhow::Result;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use self::outcome::ContenderOutcome;
 use self::runs::Options;
 use crate::claims::Claim;
-use crate::document::{Document, metrics};
+use crate::document::{Document, merged};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::target::described;
@@ -28,8 +28,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let outcomes = runs::run(options, progress)?;
     let claims = outcome::claims(&outcomes);
     let introduction = in_words(options);
-    let mut settings = settings(&introduction, options);
-    settings.extend(of_private_servers(options));
+    let settings = merged(settings(&introduction, options), of_private_servers(options));
     Ok(report("mariadb", &introduction, settings, &outcomes, claims))
 }
 
@@ -37,12 +36,12 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
 fn report(
     target: &str,
     introduction: &str,
-    settings: Map<String, Value>,
+    settings: Value,
     outcomes: &[ContenderOutcome],
     claims: Vec<Claim>,
 ) -> Document {
     let machine = Machine::this(Some(&holdfast_server::run::root()));
-    let mut document = Document::new(&format!("sideload-{target}"), Value::Object(settings), machine);
+    let mut document = Document::new(&format!("sideload-{target}"), settings, machine);
     document.runs = outcomes.iter().map(|outcome| outcome.run(target)).collect();
     document.claims = claims;
     let mut text = format!("{introduction}\n\n{}\n", outcome::text(outcomes));
@@ -77,9 +76,9 @@ fn in_words(options: &Options) -> String {
 }
 
 /// The settings that every target has.
-fn settings(introduction: &str, options: &Options) -> Map<String, Value> {
+fn settings(introduction: &str, options: &Options) -> Value {
     let scale = options.scale;
-    metrics(json!({
+    json!({
         "scale": introduction,
         "sizes_divided_by": options.size,
         "hot_rows": scale.hot_rows(),
@@ -94,16 +93,16 @@ fn settings(introduction: &str, options: &Options) -> Map<String, Value> {
         "disk": described(options.disk()),
         "pinned": options.cores.pins(),
         "seed": options.oltp.seed,
-    }))
+    })
 }
 
 /// What only servers have that the lab starts: the options of each contender, and a ceiling.
-fn of_private_servers(options: &Options) -> Map<String, Value> {
+fn of_private_servers(options: &Options) -> Value {
     let scale = options.scale;
-    let mut settings = metrics(json!({"ceiling_pool_bytes": scale.ceiling_bytes()}));
+    let mut settings = json!({"ceiling_pool_bytes": scale.ceiling_bytes()});
     for contender in &options.contenders {
         let list = contender.options(scale.pool_bytes(), options.size);
-        settings.insert(format!("{contender}"), json!(list.join(" ")));
+        settings[format!("{contender}")] = json!(list.join(" "));
     }
     settings
 }
@@ -135,9 +134,9 @@ mod tests {
             cores: Cores::new(false),
         };
         let (every, private) = (settings("", &options), of_private_servers(&options));
-        let option = |of: &Map<String, Value>| Value::Object(of.clone()).to_string().contains("buffer-pool-size");
+        let option = |of: &Value| of.to_string().contains("buffer-pool-size");
         assert!(!option(&every) && option(&private));
-        assert!(!every.contains_key("ceiling_pool_bytes") && private.contains_key("ceiling_pool_bytes"));
+        assert!(every["ceiling_pool_bytes"].is_null() && private["ceiling_pool_bytes"].is_u64());
         assert_eq!(report("mysql55", "", every, &[], Vec::new()).experiment, "sideload-mysql55");
     }
 }
