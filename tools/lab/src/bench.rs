@@ -215,13 +215,12 @@ impl Bench {
     fn sample(&mut self, mark: &Mark, progress: &mut Progress) {
         let window = mark.since(&self.last);
         let reads = mark.reads_since(&self.last, HOT);
-        let pages = |s: &Segment| mark.pool.index(&s.table, &s.index).map_or(0, |i| i.resident_pages);
         let sample = Sample {
             t: mark.t - self.began,
             tps: window.tps,
             dump_rows_per_s: window.dump_rows_per_s,
             hot_reads_per_s: Some(per_second(reads, window.seconds)),
-            resident_mb: segments().iter().map(|s| mark.pool.mb(pages(s))).collect(),
+            resident_mb: segments().iter().map(|s| mark.pool.mb(mark.pool.resident_of(&s.table, &s.index))).collect(),
         };
         if self.drawn {
             progress.picture.push(window.tps);

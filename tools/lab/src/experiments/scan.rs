@@ -25,7 +25,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow};
 use holdfast_testkit::DiskModel;
-use holdfast_workload::TableNo;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -194,12 +193,12 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
         options.cores.clone(),
     );
     let site = site.context("load the tables")?;
+    site.set_slow(true);
     run_on(&site, options, progress)
 }
 
 /// Runs the experiment on loaded data: table 0 is [`SMALL`], table 1 [`BIG`].
 pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<Document> {
-    site.set_slow(true);
     let mut sequences = Vec::new();
     for case in cases().into_iter().filter(|case| site.has(case.policy)) {
         progress.step(&site.policy_name(case.policy));
@@ -225,7 +224,7 @@ fn is_embedded(site: &dyn Site) -> bool {
 fn sequence(site: &dyn Site, case: Case, options: &Options, progress: &mut Progress) -> Result<Sequence> {
     let spec = TargetSpec { policy: case.policy, pool_bytes: options.pool_bytes(), copy: 0 };
     let target = site.open(&spec)?;
-    let (small, big) = (Query::SumNewOrder(TableNo(0)), Query::SumStock(TableNo(1)));
+    let (small, big) = (Query::SumNewOrder, Query::SumStock);
     let mut ask = |list: &[(&'static str, Query)]| -> Result<Vec<Step>> {
         let one = |(name, query): &(&'static str, Query)| {
             let step = step(&*target, name, *query, &options.cores)?;

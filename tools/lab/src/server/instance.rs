@@ -15,10 +15,11 @@ use super::load::{Dump, Oltp, Sysbench};
 use super::own::OwnServer;
 use super::probe::{Counters, Probe};
 use crate::bench::{Phase, Recording, Sample, segments};
-use crate::experiments::sideload::outcome::{Resident, mb_of};
+use crate::experiments::sideload::outcome::mb_of;
 use crate::measure::{human, per_second};
 use crate::pin::Cores;
 use crate::progress::Progress;
+use crate::target::Resident;
 
 /// All counters at one moment.
 #[derive(Clone, Debug)]

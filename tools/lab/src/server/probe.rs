@@ -14,7 +14,7 @@ use super::address::Address;
 use super::contender::{Contender, Engine};
 use super::data::SCHEMA;
 use crate::experiments::sideload::HOT;
-use crate::experiments::sideload::outcome::Resident;
+use crate::target::Resident;
 
 /// The counters at one moment. They only grow.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -13,7 +13,7 @@ use holdfast_workload::dbt2;
 use holdfast_workload::sysbench::RowSql;
 use holdfast_workload::{Failure, RowSink, Rows, Scan, TableNo};
 
-use super::{Hint, IndexState, Policy, PoolState, Query, Target, TargetSpec};
+use super::{Hint, Policy, PoolState, Query, Resident, Target, TargetSpec};
 use crate::clock::PausableClock;
 
 /// The tables of the workloads: byte strings, encoded by the workload.
@@ -93,16 +93,22 @@ impl Target for Embedded {
     fn query(&self, query: Query) -> Result<f64> {
         let mut rows = self.rows();
         let sum = match query {
-            Query::SumNewOrder(table) => dbt2::sum_new_order(&mut rows, table).map(|sum| sum as f64),
-            Query::SumStock(table) => dbt2::sum_stock(&mut rows, table),
+            Query::SumNewOrder => dbt2::sum_new_order(&mut rows, TableNo(0)).map(|sum| sum as f64),
+            Query::SumStock => dbt2::sum_stock(&mut rows, TableNo(1)),
         };
         sum.map_err(|failure| anyhow!("{failure}"))
     }
 
     fn pool(&self) -> Result<PoolState> {
         let (cache, tables) = self.db.cache_stats();
+        let page_bytes = cache.page_size as u64;
+        let traffic = self.disk.traffic();
+        let read = |(table, file): &(String, String)| {
+            let bytes = traffic.get(file).map_or(0, |t| t.read_bytes);
+            (table.clone(), bytes / page_bytes.max(1))
+        };
         let mut state = PoolState {
-            page_bytes: cache.page_size as u64,
+            page_bytes,
             pool_pages: cache.frames,
             free_pages: cache.free_frames,
             database_pages: cache.resident_pages,
@@ -114,19 +120,11 @@ impl Target for Embedded {
             pages_created: cache.pages_created,
             pages_written: cache.pages_written,
             indexes: Vec::new(),
-            disk_reads: Vec::new(),
+            disk_reads: self.files.iter().map(read).collect(),
         };
-        let traffic = self.disk.traffic();
-        for (table, file) in &self.files {
-            let bytes = traffic.get(file).map_or(0, |t| t.read_bytes);
-            state.disk_reads.push((table.clone(), bytes / state.page_bytes.max(1)));
-        }
-        for table in &tables {
-            state.indexes.extend(table.indexes.iter().map(|index| IndexState {
-                table: table.name.clone(),
-                index: index.name.clone(),
-                resident_pages: index.resident_pages,
-            }));
+        for (table, index) in tables.iter().flat_map(|t| t.indexes.iter().map(move |index| (t, index))) {
+            let (pages, mb) = (index.resident_pages, state.mb(index.resident_pages));
+            state.indexes.push(Resident { table: table.name.clone(), index: index.name.clone(), pages, mb });
         }
         Ok(state)
     }

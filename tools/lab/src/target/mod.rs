@@ -10,7 +10,6 @@ mod site;
 use std::fmt;
 
 use anyhow::Result;
-use holdfast_workload::TableNo;
 
 pub use site::{Content, EmbeddedSite, TableSpec, described, disk};
 
@@ -86,9 +85,6 @@ pub trait Site {
     fn policy_name(&self, policy: Policy) -> String {
         policy.to_string()
     }
-
-    /// Switches the model of the disk on or off; a no-op on a real disk.
-    fn set_slow(&self, slow: bool);
 }
 
 /// An open store that is queried.
@@ -103,25 +99,27 @@ pub trait Target {
 /// A report query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Query {
-    /// `SELECT SUM(no_w_id) FROM new_order`.
-    SumNewOrder(TableNo),
-    /// `SELECT SUM(s_quantity) FROM stock WHERE s_data LIKE 'a%'`.
-    SumStock(TableNo),
+    /// `SELECT SUM(no_w_id) FROM new_order`: table 0.
+    SumNewOrder,
+    /// `SELECT SUM(s_quantity) FROM stock WHERE s_data LIKE 'a%'`: table 1.
+    SumStock,
 }
 
-/// One index of one table, as the pool sees it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IndexState {
+/// The part of an index in the cache.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resident {
     /// The table; for pages that belong to no table, what they are.
     pub table: String,
     /// The index; `PRIMARY` for the table itself.
     pub index: String,
-    /// Pages of the index that are resident.
-    pub resident_pages: u64,
+    /// Its resident pages.
+    pub pages: u64,
+    /// 10^6 bytes.
+    pub mb: f64,
 }
 
 /// The state of a pool, with InnoDB's names. Counters only grow.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolState {
     /// Size of a page, in bytes.
     pub page_bytes: u64,
@@ -146,7 +144,7 @@ pub struct PoolState {
     /// Pages written to disk.
     pub pages_written: u64,
     /// By table and index.
-    pub indexes: Vec<IndexState>,
+    pub indexes: Vec<Resident>,
     /// Pages read from the file of each table, read-ahead included.
     pub disk_reads: Vec<(String, u64)>,
 }
@@ -154,7 +152,7 @@ pub struct PoolState {
 impl PoolState {
     /// Resident pages of all indexes of `table`.
     pub fn resident(&self, table: &str) -> u64 {
-        self.indexes.iter().filter(|i| i.table == table).map(|i| i.resident_pages).sum()
+        self.indexes.iter().filter(|i| i.table == table).map(|i| i.pages).sum()
     }
 
     /// Pages read from the file of `table`.
@@ -162,9 +160,9 @@ impl PoolState {
         self.disk_reads.iter().find(|(name, _)| name == table).map_or(0, |(_, pages)| *pages)
     }
 
-    /// An index of a table.
-    pub fn index(&self, table: &str, index: &str) -> Option<&IndexState> {
-        self.indexes.iter().find(|i| i.table == table && i.index == index)
+    /// Resident pages of an index of `table`.
+    pub fn resident_of(&self, table: &str, index: &str) -> u64 {
+        self.indexes.iter().find(|i| i.table == table && i.index == index).map_or(0, |i| i.pages)
     }
 
     /// `pages` in MB (10^6 bytes).

@@ -99,10 +99,6 @@ impl Site for EmbeddedSite {
     fn target_name(&self) -> &'static str {
         EMBEDDED
     }
-
-    fn set_slow(&self, slow: bool) {
-        EmbeddedSite::set_slow(self, slow);
-    }
 }
 
 impl EmbeddedSite {

@@ -13,7 +13,6 @@ use parking_lot::Mutex;
 
 use super::{BIG, Options, SMALL, cases, run_on};
 use crate::document::Document;
-use crate::experiments::sideload::outcome::Resident;
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::address::Address;
@@ -25,7 +24,7 @@ use crate::server::probe::Probe;
 use crate::server::released;
 use crate::server::slow_disk::SlowDisk;
 use crate::server::turns::INNODB;
-use crate::target::{IndexState, Policy, PoolState, Query, Site, Target, TargetSpec};
+use crate::target::{Policy, PoolState, Query, Site, Target, TargetSpec};
 
 /// Runs the experiment.
 pub fn run(options: &Options, model: Option<DiskModel>, progress: &mut Progress) -> Result<Document> {
@@ -182,8 +181,6 @@ impl Site for ServerSite {
             _ => "holdfast".to_owned(),
         }
     }
-
-    fn set_slow(&self, _slow: bool) {}
 }
 
 struct ServerTarget {
@@ -204,8 +201,8 @@ impl ServerTarget {
 impl Target for ServerTarget {
     fn query(&self, query: Query) -> Result<f64> {
         let sql = match query {
-            Query::SumNewOrder(_) => format!("SELECT SUM(no_w_id) FROM {SCHEMA}.{SMALL}"),
-            Query::SumStock(_) => format!("SELECT SUM(s_quantity) FROM {SCHEMA}.{BIG} WHERE s_data LIKE 'a%'"),
+            Query::SumNewOrder => format!("SELECT SUM(no_w_id) FROM {SCHEMA}.{SMALL}"),
+            Query::SumStock => format!("SELECT SUM(s_quantity) FROM {SCHEMA}.{BIG} WHERE s_data LIKE 'a%'"),
         };
         let sum = self.conn.lock().query_first::<Option<f64>, _>(sql)?;
         sum.flatten().ok_or_else(|| anyhow!("the sum of nothing"))
@@ -213,8 +210,7 @@ impl Target for ServerTarget {
 
     fn pool(&self) -> Result<PoolState> {
         let mut probe = self.probe.lock();
-        let resident = probe.resident()?;
-        let index = |r: Resident| IndexState { table: r.table, index: r.index, resident_pages: r.pages };
+        let indexes = probe.resident()?;
         let [pool_pages, free_pages, database_pages, old_pages, made_young, not_young, gets, read, created, written] =
             probe.pool_stats()?;
         // One query runs at a time, so the pages read, read-ahead included, are of its table.
@@ -231,7 +227,7 @@ impl Target for ServerTarget {
             pages_read: read,
             pages_created: created,
             pages_written: written,
-            indexes: resident.into_iter().map(index).collect(),
+            indexes,
             disk_reads,
         })
     }

@@ -7,16 +7,7 @@ use crate::bench::{Phase, Sample, segments};
 use crate::claims::Evidence;
 use crate::document::{Run, merged};
 use crate::measure::{Figure, human};
-
-/// The part of an index in the cache.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Resident {
-    pub table: String,
-    pub index: String,
-    pub pages: u64,
-    /// 10^6 bytes.
-    pub mb: f64,
-}
+use crate::target::Resident;
 
 /// Frames without a page, in a list of [`Resident`].
 pub const FREE: &str = "(free)";

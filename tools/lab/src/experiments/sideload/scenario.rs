@@ -19,12 +19,12 @@ use holdfast_workload::sysbench::Mix;
 use holdfast_workload::{Scan, TableNo};
 
 use super::options::{BIG, HOT, Options, Start};
-use super::outcome::{FREE, Outcome, Resident, Warmth};
+use super::outcome::{FREE, Outcome, Warmth};
 use super::scale::Scale;
 use super::shares::{Shares, TURNOVERS};
 use crate::bench::{Bench, Mark, Window};
 use crate::progress::Progress;
-use crate::target::{EmbeddedSite, Hint, Policy, PoolState, Target, TargetSpec};
+use crate::target::{EmbeddedSite, Hint, Policy, PoolState, Resident, Target, TargetSpec};
 use crate::turns::{Rounds, in_turns};
 use crate::worker::{DumpLoad, OltpLoad, Speed, Workers};
 
@@ -126,8 +126,7 @@ impl Stage<'_> {
         }
         bench.workers.stop_dump()?;
         let pool = bench.workers.target().pool()?;
-        let pages = |table| pool.index(table, "PRIMARY").map_or(0, |i| i.resident_pages);
-        let (hot_pages, big_pages) = (pages(HOT), pages(BIG));
+        let (hot_pages, big_pages) = (pool.resident_of(HOT, "PRIMARY"), pool.resident_of(BIG, "PRIMARY"));
         bench.workers.start_oltp(self.oltp(Speed::Full))?;
         bench.run("warm-up", self.scale.minutes(0.3), self.progress)?;
         let from = bench.mark()?;
@@ -296,7 +295,7 @@ impl Running<'_, '_> {
         let half_time = from.t + self.minutes(minutes / 2.0).as_secs_f64();
         let all = self.ceiling.hot_pages;
         let goal = (all as f64 * WARM).ceil() as u64;
-        let resident = |mark: &Mark| mark.pool.index(HOT, "PRIMARY").map_or(0, |i| i.resident_pages);
+        let resident = |mark: &Mark| mark.pool.resident_of(HOT, "PRIMARY");
         let patience = self.minutes(minutes);
         let reached = self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| {
             if mark.t < half_time {
@@ -413,7 +412,7 @@ impl Running<'_, '_> {
             turnovers: self.turnovers(from, to),
             young: Some((to_pool.made_young - from_pool.made_young, to_pool.not_young - from_pool.not_young)),
             pool_mb: pools[1].mb(pools[1].pool_pages),
-            resident: pools.map(|pool| resident(&pool)),
+            resident: pools.map(resident),
             samples: samples.to_vec(),
             phases: phases.to_vec(),
             ..Outcome::default()
@@ -432,13 +431,8 @@ impl Running<'_, '_> {
 }
 
 /// What is in a pool, its free frames last.
-fn resident(pool: &PoolState) -> Vec<Resident> {
-    let part = |table: &str, index: &str, pages| Resident {
-        table: table.to_owned(),
-        index: index.to_owned(),
-        pages,
-        mb: pool.mb(pages),
-    };
-    let indexes = pool.indexes.iter().map(|i| part(&i.table, &i.index, i.resident_pages));
-    indexes.chain([part(FREE, "", pool.free_pages)]).collect()
+fn resident(pool: PoolState) -> Vec<Resident> {
+    let (pages, mb) = (pool.free_pages, pool.mb(pool.free_pages));
+    let free = Resident { table: FREE.to_owned(), index: String::new(), pages, mb };
+    pool.indexes.into_iter().chain([free]).collect()
 }

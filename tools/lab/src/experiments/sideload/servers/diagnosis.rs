@@ -36,7 +36,7 @@ pub(super) fn of(contender: Contender, outcome: &Outcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::sideload::outcome::Resident;
+    use crate::target::Resident;
 
     fn outcome(contender: Contender, start: Start, hot_reads: Option<u64>) -> (Contender, Outcome) {
         let resident = vec![Resident { table: HOT.to_owned(), index: "PRIMARY".to_owned(), pages: 275, mb: 4.5 }];

@@ -21,7 +21,7 @@ use holdfast_testkit::DiskModel;
 use mysql::prelude::Queryable;
 
 use super::outcome::ContenderOutcome;
-use crate::experiments::sideload::outcome::{Outcome, Resident, Warmth, ratios};
+use crate::experiments::sideload::outcome::{Outcome, Warmth, ratios};
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::sideload::{BIG, HOT, Shares, Start};
 use crate::measure::median;
@@ -33,6 +33,7 @@ use crate::server::instance::{Instance, Mark, Spec};
 use crate::server::load::Oltp;
 use crate::server::own::OwnServer;
 use crate::server::slow_disk::SlowDisk;
+use crate::target::Resident;
 use crate::turns::{Rounds, in_turns};
 
 /// The options of the experiment.
