@@ -3,7 +3,7 @@
 use super::options::Start;
 use super::outcome::Warmth;
 use super::scenario::PolicyOutcome;
-use super::shares::Shares;
+use super::shares;
 use crate::claims::{Bar, Claim, Evidence};
 use crate::target::{Hint, Policy};
 use crate::worker::Speed;
@@ -40,15 +40,7 @@ fn holdfast(outcomes: &[PolicyOutcome], hint: Hint) -> Vec<Claim> {
     let mut claims = Vec::new();
     for start in [Start::Warm, Start::Cold] {
         let outcome = find(outcomes, start, |p| *p == policy);
-        let (oltp, dump) = outcome.map_or_else(Default::default, |o| (o.of.oltp_ratios(), o.of.dump_ratios()));
-        let beside = Shares {
-            name: format!("{policy}, {}", start.name()),
-            oltp: &oltp,
-            dump: &dump,
-            hot_reads: outcome.map_or(Evidence::Nothing, |o| o.of.evidence_of_hot_reads()),
-            turnovers: outcome.map_or(0.0, |o| o.of.turnovers),
-        };
-        claims.extend(beside.claims());
+        claims.extend(shares::claims(&format!("{policy}, {}", start.name()), outcome.map(|o| &o.of)));
     }
     let cold = find(outcomes, Start::Cold, |p| *p == policy).and_then(|o| o.of.warmth);
     let alone = find(outcomes, Start::Warm, |p| *p == policy).and_then(|o| o.of.warmth);

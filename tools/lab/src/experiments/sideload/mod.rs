@@ -21,7 +21,7 @@ pub(crate) mod outcome;
 pub mod scale;
 mod scenario;
 pub(crate) mod servers;
-mod shares;
+pub(crate) mod shares;
 
 use std::time::Instant;
 
@@ -31,7 +31,6 @@ use serde_json::{Value, json};
 use claims::claims;
 pub use options::{BIG, HOT, Options, Start};
 use scenario::{Ceiling, PolicyOutcome};
-pub(crate) use shares::Shares;
 
 use crate::bench::segments;
 use crate::document::{Document, Run, merged};

@@ -21,7 +21,7 @@ use holdfast_workload::{Scan, TableNo};
 use super::options::{BIG, HOT, Options, Start};
 use super::outcome::{FREE, Outcome, Warmth};
 use super::scale::Scale;
-use super::shares::{Shares, TURNOVERS};
+use super::shares::{self, TURNOVERS};
 use crate::bench::{Bench, Mark, Window};
 use crate::progress::Progress;
 use crate::target::{EmbeddedSite, Hint, Policy, PoolState, Resident, Target, TargetSpec};
@@ -352,7 +352,7 @@ impl Running<'_, '_> {
             };
             let rows: f64 = turns[0].iter().map(|w| w.dump_rows_per_s * w.seconds).sum();
             rows / rows_per_turnover >= TURNOVERS
-                && (Instant::now() >= enough || Shares::decided(&each(|w| w.tps), &each(|w| w.dump_rows_per_s)))
+                && (Instant::now() >= enough || shares::decided(&each(|w| w.tps), &each(|w| w.dump_rows_per_s)))
         };
         let turn = self.minutes(self.stage.options.turn_minutes);
         let run = |side| {

@@ -1,5 +1,6 @@
 //! What is claimed of Holdfast beside the dump, on the embedded engine and on servers.
 
+use super::outcome::Outcome;
 use crate::claims::{self, Bar, Claim, Evidence};
 
 /// Least share of the ceiling that OLTP and dump must each reach.
@@ -8,43 +9,28 @@ const SHARE: Bar = Bar::AtLeast(0.95);
 /// fewer.
 pub(crate) const TURNOVERS: f64 = 20.0;
 
-/// Holdfast beside the dump.
-pub(crate) struct Shares<'a> {
-    /// The subject and how it was started.
-    pub name: String,
-    /// OLTP as a share of the ceiling, turn by turn.
-    pub oltp: &'a [f64],
-    /// The dump as a share of the ceiling.
-    pub dump: &'a [f64],
-    /// Hot-table pages read from disk, over this many turnovers of the hot set.
-    pub hot_reads: Evidence,
-    /// See `hot_reads`.
-    pub turnovers: f64,
+/// The claims of a run of Holdfast, called `name`: OLTP and dump as shares of the ceiling, and
+/// reads of the hot table. Nothing is measured of a run that was not made.
+pub(crate) fn claims(name: &str, outcome: Option<&Outcome>) -> [Claim; 3] {
+    let none = Outcome::default();
+    let outcome = outcome.unwrap_or(&none);
+    let share = |what: &str, of: &[f64]| {
+        let text = format!("{name}: {what}, as a share of its rate when the pool holds both tables");
+        Claim::new(text, Evidence::turns(of), SHARE)
+    };
+    let reads = if outcome.turnovers >= TURNOVERS { outcome.evidence_of_hot_reads() } else { Evidence::Nothing };
+    // A claim is compared with that of another run by its words, which have no measured figure.
+    let text = format!("{name}: hot-table pages read from disk over at least {TURNOVERS:.0} turnovers of the hot set");
+    [
+        share("OLTP beside the dump", &outcome.oltp_ratios()),
+        share("the dump beside OLTP", &outcome.dump_ratios()),
+        Claim::new(text, reads, Bar::Exactly(0.0)),
+    ]
 }
 
-impl Shares<'_> {
-    /// Its three claims.
-    pub(crate) fn claims(&self) -> [Claim; 3] {
-        let Shares { name, turnovers, .. } = self;
-        let share = |what: &str, of| {
-            let text = format!("{name}: {what}, as a share of its rate when the pool holds both tables");
-            Claim::new(text, Evidence::turns(of), SHARE)
-        };
-        let reads = if *turnovers >= TURNOVERS { self.hot_reads } else { Evidence::Nothing };
-        // A claim is compared with that of another run by its words, which have no measured figure.
-        let text =
-            format!("{name}: hot-table pages read from disk over at least {TURNOVERS:.0} turnovers of the hot set");
-        [
-            share("OLTP beside the dump", self.oltp),
-            share("the dump beside OLTP", self.dump),
-            Claim::new(text, reads, Bar::Exactly(0.0)),
-        ]
-    }
-
-    /// True if more turns would not change what is said of these shares.
-    pub(crate) fn decided(oltp: &[f64], dump: &[f64]) -> bool {
-        claims::decided(oltp, SHARE) && claims::decided(dump, SHARE)
-    }
+/// True if more turns would not change what is said of these shares.
+pub(crate) fn decided(oltp: &[f64], dump: &[f64]) -> bool {
+    claims::decided(oltp, SHARE) && claims::decided(dump, SHARE)
 }
 
 #[cfg(test)]
@@ -55,8 +41,8 @@ mod tests {
     #[test]
     fn two_runs_have_the_same_claims() {
         let texts = |turnovers| {
-            let (oltp, dump, hot_reads) = (&[1.0][..], &[1.0][..], Evidence::Counted(0.0));
-            Shares { name: "holdfast, warm".into(), oltp, dump, hot_reads, turnovers }.claims().map(|claim| claim.text)
+            let outcome = Outcome { hot_reads: Some(0), turnovers, ..Outcome::default() };
+            claims("holdfast, warm", Some(&outcome)).map(|claim| claim.text)
         };
         assert_eq!(texts(25.0), texts(67.0));
     }

@@ -4,10 +4,10 @@ use serde_json::json;
 
 use super::diagnosis;
 use crate::bench::{Segment, segments};
-use crate::claims::{Claim, Evidence};
+use crate::claims::Claim;
 use crate::document::Run;
 use crate::experiments::sideload::outcome::Outcome;
-use crate::experiments::sideload::{HOT, Shares, Start};
+use crate::experiments::sideload::{HOT, Start, shares};
 use crate::figures::{Shown, cells};
 use crate::measure::{human, median, or_dash};
 use crate::server::contender::Contender;
@@ -32,13 +32,8 @@ impl ContenderOutcome {
 /// The claims, on Holdfast. The other engines are only reported.
 pub fn claims(outcomes: &[ContenderOutcome]) -> Vec<Claim> {
     let of = |start| {
-        let outcome =
-            outcomes.iter().find(|o: &&ContenderOutcome| o.contender == Contender::Holdfast && o.of.start == start);
-        let shares = |o: &ContenderOutcome| (o.of.oltp_ratios(), o.of.dump_ratios());
-        let (oltp, dump) = outcome.map(shares).unwrap_or_default();
-        let hot_reads = outcome.map_or(Evidence::Nothing, |o| o.of.evidence_of_hot_reads());
-        let turnovers = outcome.map_or(0.0, |o| o.of.turnovers);
-        Shares { name: format!("holdfast, {}", start.name()), oltp: &oltp, dump: &dump, hot_reads, turnovers }.claims()
+        let is_ours = |o: &&ContenderOutcome| o.contender == Contender::Holdfast && o.of.start == start;
+        shares::claims(&format!("holdfast, {}", Start::name(start)), outcomes.iter().find(is_ours).map(|o| &o.of))
     };
     [Start::Warm, Start::Cold].into_iter().flat_map(of).collect()
 }

@@ -23,7 +23,7 @@ use mysql::prelude::Queryable;
 use super::outcome::ContenderOutcome;
 use crate::experiments::sideload::outcome::{Outcome, Warmth, ratios};
 use crate::experiments::sideload::scale::Scale;
-use crate::experiments::sideload::{BIG, HOT, Shares, Start};
+use crate::experiments::sideload::{BIG, HOT, Start, shares};
 use crate::measure::median;
 use crate::pin::Cores;
 use crate::progress::Progress;
@@ -338,7 +338,7 @@ impl Run<'_, '_> {
         let decided = |turns: &[Vec<(f64, f64)>]| {
             let [own, ceiling] = turns else { return true };
             let (own, ceiling) = (Pace::of(own), Pace::of(ceiling));
-            Shares::decided(&ratios(&own.tps, &ceiling.tps), &ratios(&own.dump, &ceiling.dump))
+            shares::decided(&ratios(&own.tps, &ceiling.tps), &ratios(&own.dump, &ceiling.dump))
         };
         let turns = in_turns(sides, rounds, turn, decided)?;
         if let Some(ceiling) = &mut self.ceiling {
