@@ -32,6 +32,7 @@ use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{Settings, Site, Tables};
 use crate::server::turns::Plan;
 use crate::stats::{Estimate, middle};
+use crate::subject::meters::Meter;
 use crate::target::EMBEDDED;
 use crate::target::embedded::{EmbeddedRows, definition};
 
@@ -126,7 +127,7 @@ fn measure(
         beside(scene, |goes_on| sampler.run_while("soak", &load, options.plan.turn, progress, goes_on))?;
     let mut charts = sampler.charts("Soak", load.classes());
     charts.insert(0, footprint_chart(&footprints));
-    let p99: Vec<f64> = sampler.samples.iter().filter_map(|s| p99_of(s.tps, s.p99_ms)).collect();
+    let p99: Vec<f64> = sampler.samples.iter().filter_map(|s| p99_of(s.value(Meter::Commits), s.p99_ms)).collect();
     drop((sampler, load));
     progress.step("checking every page, row and entry");
     let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;

@@ -4,60 +4,44 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use holdfast::Database;
 use holdfast::metrics::{Counter, Gauge, Snapshot, WaitClass};
+use holdfast::{CacheStats, Database};
 
 use super::control::SyncLoop;
 use super::load::{Load, Second, Turn};
 use crate::figures::{Chart, Line, Span};
 use crate::measure::{human, per_second};
 use crate::progress::Progress;
+use crate::subject::meters::{Meter, Values};
 
 /// One second.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// Seconds since the sampler was created, pauses of the load included.
     pub t: f64,
-    pub tps: f64,
+    /// Rates and gauges.
+    pub values: Values,
     /// 99th percentile of transactions, in milliseconds.
     pub p99_ms: Option<f64>,
     /// 99th percentile of each statement class, in milliseconds.
     pub class_p99_ms: Vec<Option<f64>>,
-    /// Frames without a page.
-    pub free_pages: u64,
-    /// Free frames that no thread has taken to read a page into.
-    pub idle_pages: u64,
-    /// Frames whose page is as on disk.
-    pub clean_pages: u64,
-    /// Frames whose page is newer than on disk.
-    pub dirty_pages: u64,
-    /// Pages of the unprotected part (small queue), and of the scan ring.
-    pub old_pages: u64,
-    /// See `old_pages`.
-    pub ring_pages: u64,
+    pub cache: CacheStats,
     /// Resident pages of each table, by name; the rest (undo, system) under the last name.
     pub tables: Vec<(String, u64)>,
-    /// Log since the checkpoint, in bytes, and the log's capacity.
-    pub age_bytes: u64,
-    /// See `age_bytes`.
+    /// The log's capacity, in bytes.
     pub capacity_bytes: u64,
-    /// Bytes of log per second.
-    pub log_bytes_per_s: f64,
     /// Pages written per second: ahead of eviction, for the checkpoint, by threads that needed a
     /// frame.
     pub flushed_per_s: [f64; 3],
-    /// Committed transactions that are not purged.
-    pub history: u64,
-    /// Versions kept for long snapshots.
-    pub versions: u64,
-    /// Pages read and written per second.
-    pub reads_per_s: f64,
-    /// See `reads_per_s`.
-    pub writes_per_s: f64,
     /// Seconds waited per second, by class.
     pub waits: Vec<(&'static str, f64)>,
-    /// Syncs per second of the loop beside it, if there is one.
-    pub syncs_per_s: Option<f64>,
+}
+
+impl Sample {
+    /// The value of a meter that the engine reports.
+    pub fn value(&self, meter: Meter) -> f64 {
+        self.values[meter as usize].unwrap_or(0.0)
+    }
 }
 
 /// The classes of waits that are charted.
@@ -164,32 +148,33 @@ impl Sampler {
             let spent = now.wait(class).total.saturating_sub(self.last.wait(class).total);
             (class.name(), spent.as_secs_f64() / second.seconds.max(1e-9))
         };
-        let syncs_per_s = self.beside.as_mut().map(|(syncs, before)| {
+        let known = [
+            (Meter::Commits, per_second(second.transactions, second.seconds)),
+            (Meter::History, now.gauge(Gauge::HistoryListLength) as f64),
+            (Meter::Versions, now.gauge(Gauge::VersionsStored) as f64),
+            (Meter::Age, now.gauge(Gauge::CheckpointAge) as f64),
+            (Meter::Log, rate(Counter::LogAppended)),
+            (Meter::Free, cache.free_frames as f64),
+            (Meter::Dirty, cache.dirty_pages as f64),
+            (Meter::Reads, rate(Counter::PagesRead)),
+            (Meter::Writes, rate(Counter::PagesWritten)),
+        ];
+        let mut values = [None; Meter::ALL.len()];
+        known.into_iter().for_each(|(meter, value)| values[meter as usize] = Some(value));
+        values[Meter::Syncs as usize] = self.beside.as_mut().map(|(syncs, before)| {
             let count = syncs.count();
             per_second(count - std::mem::replace(before, count), second.seconds)
         });
         let sample = Sample {
             t: self.now(),
-            tps: per_second(second.transactions, second.seconds),
+            values,
             p99_ms: second.latencies.transaction_ms(99.0),
             class_p99_ms: (0..load.classes().len()).map(|c| second.latencies.class_ms(c, 99.0)).collect(),
-            free_pages: cache.free_frames,
-            idle_pages: cache.idle_frames,
-            clean_pages: cache.resident_pages.saturating_sub(cache.dirty_pages),
-            dirty_pages: cache.dirty_pages,
-            old_pages: cache.old_pages,
-            ring_pages: cache.ring_pages,
+            cache,
             tables: resident,
-            age_bytes: now.gauge(Gauge::CheckpointAge),
             capacity_bytes: self.capacity_bytes,
-            log_bytes_per_s: rate(Counter::LogAppended),
             flushed_per_s: [Counter::FlushedLru, Counter::FlushedCheckpoint, Counter::FlushedEviction].map(rate),
-            history: now.gauge(Gauge::HistoryListLength),
-            versions: now.gauge(Gauge::VersionsStored),
-            reads_per_s: rate(Counter::PagesRead),
-            writes_per_s: rate(Counter::PagesWritten),
             waits: WAITS.map(waited).to_vec(),
-            syncs_per_s,
         };
         self.last = now;
         sample
@@ -209,25 +194,25 @@ impl Sampler {
                 line(label, &|s| s.tables.iter().find(|t| t.0 == *label).map_or(0.0, |t| t.1 as f64))
             });
         let waits = WAITS.iter().enumerate().map(|(n, class)| line(class.name(), &|s| s.waits[n].1));
-        let age = line("checkpoint age", &|s| s.age_bytes as f64 / 1e6);
+        let age = line("checkpoint age", &|s| s.value(Meter::Age) / 1e6);
         let limits = [("capacity", 1e6), ("60 % of it", 1e6 / 0.6)];
         let limits =
             limits.map(|(label, part)| Line { dashed: true, ..line(label, &|s| s.capacity_bytes as f64 / part) });
         let flushed = ["ahead of eviction", "for the checkpoint", "by threads that needed a frame"];
         let flushed = flushed.iter().enumerate().map(|(n, cause)| line(cause, &|s| s.flushed_per_s[n]));
         vec![
-            time("throughput", "transactions per second", vec![line("TPS", &|s| s.tps)]),
+            time("throughput", "transactions per second", vec![line("TPS", &|s| s.value(Meter::Commits))]),
             time("99th percentile by statement", "milliseconds", latency),
             time(
                 "frames",
                 "pages",
                 vec![
-                    line("free", &|s| s.free_pages as f64),
-                    line("free and not taken", &|s| s.idle_pages as f64),
-                    line("clean", &|s| s.clean_pages as f64),
-                    line("dirty", &|s| s.dirty_pages as f64),
-                    line("small queue (old)", &|s| s.old_pages as f64),
-                    line("scan ring", &|s| s.ring_pages as f64),
+                    line("free", &|s| s.value(Meter::Free)),
+                    line("free and not taken", &|s| s.cache.idle_frames as f64),
+                    line("clean", &|s| s.cache.resident_pages.saturating_sub(s.cache.dirty_pages) as f64),
+                    line("dirty", &|s| s.value(Meter::Dirty)),
+                    line("small queue (old)", &|s| s.cache.old_pages as f64),
+                    line("scan ring", &|s| s.cache.ring_pages as f64),
                 ],
             ),
             time("content of the pool", "pages", tables.collect()),
@@ -236,13 +221,16 @@ impl Sampler {
             time(
                 "history and versions",
                 "count",
-                vec![line("history length", &|s| s.history as f64), line("versions", &|s| s.versions as f64)],
+                vec![
+                    line("history length", &|s| s.value(Meter::History)),
+                    line("versions", &|s| s.value(Meter::Versions)),
+                ],
             ),
             time("waits, all sessions together", "seconds per second", waits.collect()),
             time(
                 "disk",
                 "pages per second",
-                vec![line("read", &|s| s.reads_per_s), line("written", &|s| s.writes_per_s)],
+                vec![line("read", &|s| s.value(Meter::Reads)), line("written", &|s| s.value(Meter::Writes))],
             ),
         ]
     }
@@ -255,13 +243,13 @@ impl Sampler {
 fn line(phase: &str, s: &Sample) -> String {
     format!(
         "{phase}: {} tps, p99 {} ms, {} free and {} dirty pages, age {} MB, history {}, {} reads/s",
-        human(s.tps),
+        human(s.value(Meter::Commits)),
         human(s.p99_ms.unwrap_or(0.0)),
-        human(s.free_pages as f64),
-        human(s.dirty_pages as f64),
-        human(s.age_bytes as f64 / 1e6),
-        human(s.history as f64),
-        human(s.reads_per_s),
+        human(s.value(Meter::Free)),
+        human(s.value(Meter::Dirty)),
+        human(s.value(Meter::Age) / 1e6),
+        human(s.value(Meter::History)),
+        human(s.value(Meter::Reads)),
     )
 }
 

@@ -9,7 +9,7 @@ use holdfast::metrics::WaitClass;
 use holdfast::{Database, ReadOptions, ReadTransaction};
 use holdfast_workload::dbstress::{self, Table};
 
-use super::meters::{self, Meter, Values};
+use super::meters::{self, Meter};
 use super::{Second, Series, Subject, Turn};
 use crate::figures::Chart;
 use crate::pin;
@@ -115,7 +115,7 @@ impl Embedded {
         let load = sessions(&self.db, &self.site, work.options, self.series.seed_of_turn(work.seed));
         let turn = self.sampler.run(phase, &load.in_groups_of(self.group), duration, progress)?;
         let did = self.db.metrics_snapshot().delta(&before);
-        let second = |s: &Sample| Second { t: self.series.ran + s.t - began, values: values(s) };
+        let second = |s: &Sample| Second { t: self.series.ran + s.t - began, values: s.values };
         let each: Vec<Second> = self.sampler.samples[from..].iter().map(second).collect();
         let mut values = meters::over(each.iter().map(|s| &s.values));
         values[Meter::CoreToCore as usize] = control::core_to_core().map(|figure| figure.median);
@@ -215,25 +215,6 @@ impl Subject for Embedded {
 /// pages are spread evenly over it. And the longest time for them.
 const LAPS: f64 = 2.0;
 const FILLING_MAX: Duration = Duration::from_secs(60);
-
-/// The meters of a sample.
-fn values(sample: &Sample) -> Values {
-    let mut values = [None; Meter::ALL.len()];
-    let known = [
-        (Meter::Commits, sample.tps),
-        (Meter::History, sample.history as f64),
-        (Meter::Versions, sample.versions as f64),
-        (Meter::Age, sample.age_bytes as f64),
-        (Meter::Log, sample.log_bytes_per_s),
-        (Meter::Free, sample.free_pages as f64),
-        (Meter::Dirty, sample.dirty_pages as f64),
-        (Meter::Reads, sample.reads_per_s),
-        (Meter::Writes, sample.writes_per_s),
-    ];
-    known.into_iter().for_each(|(meter, value)| values[meter as usize] = Some(value));
-    values[Meter::Syncs as usize] = sample.syncs_per_s;
-    values
-}
 
 /// A transaction that reads the state of its beginning.
 struct Snapshot {

@@ -164,7 +164,7 @@ impl Bench<'_> {
             };
             let turns = turns::alone(options.plan.rounds, turn, |turns| Cell::decided(simulated, turns))?;
             let samples = &sampler.samples[from..];
-            let idle: u64 = samples.iter().map(|s| s.idle_pages).sum();
+            let idle: u64 = samples.iter().map(|s| s.cache.idle_frames).sum();
             if size.charted && threads == most {
                 charts = sampler.charts("Half the data", load.classes());
             }
