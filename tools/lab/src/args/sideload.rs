@@ -103,10 +103,10 @@ impl SideloadArgs {
         };
         let old_blocks_time_ms = scale_time(1000.0, size);
         let contenders = engines.iter().flat_map(|e| e.contenders(old_blocks_time_ms)).collect();
-        self.on_server(scale, size, contenders)
+        self.on_server(scale, contenders)
     }
 
-    fn on_server(&self, scale: Scale, size: f64, contenders: Vec<Contender>) -> runs::Options {
+    fn on_server(&self, scale: Scale, contenders: Vec<Contender>) -> runs::Options {
         let common = &self.common;
         let seconds = |quick: u64, other: u64| Duration::from_secs(if common.quick { quick } else { other });
         let times = runs::Times {
@@ -122,12 +122,12 @@ impl SideloadArgs {
             ..server::load::Oltp::read_only(rows, server::data::SCHEMA, threads, common.seed)
         };
         let (modelled, cores) = (common.disk == Some(DiskArg::Model), common.cores());
-        runs::Options { scale, size, contenders, oltp, times, modelled, cores }
+        runs::Options { scale, contenders, oltp, times, modelled, cores }
     }
 
     /// On a server that the lab does not start: it has the cores that it has, and so have clients.
-    fn on_running_server(&self, scale: Scale, size: f64, contenders: Vec<Contender>) -> runs::Options {
-        runs::Options { cores: Cores::new(false), ..self.on_server(scale, size, contenders) }
+    fn on_running_server(&self, scale: Scale, contenders: Vec<Contender>) -> runs::Options {
+        runs::Options { cores: Cores::new(false), ..self.on_server(scale, contenders) }
     }
 
     /// sysbench takes a whole number, of which 0 means no limit.
@@ -159,13 +159,13 @@ impl SideloadArgs {
             TargetArg::Released(server) => {
                 anyhow::ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
                 let pool = Scale::new(self.server_size(), 1.0).pool_bytes();
-                let make = |scale, size, contenders| self.on_server(scale, size, contenders);
+                let make = |scale, contenders| self.on_server(scale, contenders);
                 server::released::sideload(*server, (pool, self.scale), &common.cores(), &make, progress)
             }
             TargetArg::Server(address) => {
                 anyhow::ensure!(self.common.disk != Some(DiskArg::Model), "the disk of that server is what it is");
                 let engine = self.engines.first().copied().unwrap_or(Engine::Innodb);
-                let make = |scale, size, contenders| self.on_running_server(scale, size, contenders);
+                let make = |scale, contenders| self.on_running_server(scale, contenders);
                 foreign::run(("A running server", "dsn"), address, engine, self.scale, &make, progress)
             }
         }
@@ -217,14 +217,14 @@ mod tests {
     #[test]
     fn nothing_is_pinned_beside_a_running_server() {
         let args = parsed(&["--target", "dsn:mysql://me@host/", "--engines", "innodb"]);
-        assert!(!args.on_running_server(Scale::new(64.0, 1.0), 64.0, Vec::new()).cores.pins());
+        assert!(!args.on_running_server(Scale::new(64.0, 1.0), Vec::new()).cores.pins());
     }
 
     /// The run ended, after the tables were loaded, for sysbench knows no "zipf".
     #[test]
     fn distributions_have_sysbenchs_names() {
         let scale = || Scale::new(64.0, 1.0);
-        let of = |name: &str| parsed(&["--rand-type", name]).on_server(scale(), 64.0, Vec::new()).oltp.distribution;
+        let of = |name: &str| parsed(&["--rand-type", name]).on_server(scale(), Vec::new()).oltp.distribution;
         assert_eq!(["uniform", "special", "pareto", "zipf"].map(of), ["uniform", "special", "pareto", "zipfian"]);
     }
 

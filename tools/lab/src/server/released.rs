@@ -32,7 +32,7 @@ pub fn sideload(
     server: Release,
     (pool_bytes, scale): (u64, Option<f64>),
     cores: &Cores,
-    make: &dyn Fn(Scale, f64, Vec<Contender>) -> Options,
+    make: &dyn Fn(Scale, Vec<Contender>) -> Options,
     progress: &mut Progress,
 ) -> Result<Document> {
     let mut options = with_pool(server, pool_bytes);

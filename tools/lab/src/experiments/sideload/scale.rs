@@ -56,7 +56,7 @@ const OLD_BLOCKS_TIME_MS: f64 = 1000.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     /// Divides sizes.
-    size: f64,
+    pub(super) size: f64,
     /// Multiplies speeds.
     speed: f64,
 }

@@ -33,7 +33,7 @@ pub fn run(
     address: &Address,
     engine: Engine,
     size: Option<f64>,
-    make: &dyn Fn(Scale, f64, Vec<Contender>) -> Options,
+    make: &dyn Fn(Scale, Vec<Contender>) -> Options,
     progress: &mut Progress,
 ) -> Result<Document> {
     let cache = Cache::of_the_project();
@@ -48,7 +48,7 @@ pub fn run(
             pool >> 20
         ),
     };
-    let options = make(Scale::new(size, 1.0), size, vec![contender]);
+    let options = make(Scale::new(size, 1.0), vec![contender]);
     apt::fetch(&cache).context("sysbench and mariadb-dump are fetched by apt")?;
     apt::fetch_sysbench(&cache)?;
     let on_server = named.begin()?;

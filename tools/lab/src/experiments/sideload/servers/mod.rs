@@ -65,7 +65,7 @@ fn in_words(options: &Options) -> String {
          tables, measured in turns. Disk: {}.",
         options.oltp.threads,
         if options.cores.pins() { ", the server and its clients on cores of their own" } else { "" },
-        options.size,
+        options.scale.size,
         if let Some(disk) = options.disk() {
             let (seek, rate) = (disk.seek.as_secs_f64() * 1e3, disk.bytes_per_second / 1_000_000);
             format!("modelled, one arm, {seek} ms to seek, {rate} MB/s")
@@ -80,7 +80,7 @@ fn settings(introduction: &str, options: &Options) -> Value {
     let scale = options.scale;
     json!({
         "scale": introduction,
-        "sizes_divided_by": options.size,
+        "sizes_divided_by": scale.size,
         "hot_rows": scale.hot_rows(),
         "big_rows": scale.big_rows(),
         "pool_bytes": scale.pool_bytes(),
@@ -101,7 +101,7 @@ fn of_private_servers(options: &Options) -> Value {
     let scale = options.scale;
     let mut settings = json!({"ceiling_pool_bytes": scale.ceiling_bytes()});
     for contender in &options.contenders {
-        let list = contender.options(scale.pool_bytes(), options.size);
+        let list = contender.options(scale.pool_bytes(), scale.size);
         settings[format!("{contender}")] = json!(list.join(" "));
     }
     settings
@@ -126,7 +126,6 @@ mod tests {
         let second = Duration::from_secs(1);
         let options = Options {
             scale: Scale::new(16.0, 1.0),
-            size: 16.0,
             contenders: vec![Contender::Holdfast],
             oltp: Oltp::read_only(100, SCHEMA, 1, 1),
             times: runs::Times { turn: second, rounds: Rounds::up_to_twice(10), alone: second, patience: second },

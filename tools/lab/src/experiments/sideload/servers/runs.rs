@@ -40,8 +40,6 @@ use crate::turns::{Rounds, in_turns};
 #[derive(Clone, Debug)]
 pub struct Options {
     pub scale: Scale,
-    /// The divisor of sizes.
-    pub size: f64,
     pub contenders: Vec<Contender>,
     pub oltp: Oltp,
     pub times: Times,
@@ -167,7 +165,7 @@ impl<'a> Stage<'a> {
         listed: bool,
     ) -> Result<Instance<'a>> {
         let (mut server, cores) = (self.server(folder), &self.options.cores);
-        let started = server.start(&contender.options(pool_bytes, self.options.size), cores, disk);
+        let started = server.start(&contender.options(pool_bytes, self.options.scale.size), cores, disk);
         started.with_context(|| format!("start a server for {contender}"))?;
         let spec = Spec { contender, pool_bytes, big_rows: self.options.scale.big_rows(), listed };
         Instance::of_own(self.cache, cores, server, &spec)
