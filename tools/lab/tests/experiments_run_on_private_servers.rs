@@ -16,6 +16,7 @@ use holdfast_lab::progress::Progress;
 use holdfast_lab::report;
 use holdfast_lab::server::address::Address;
 use holdfast_lab::server::contender::Engine;
+use holdfast_lab::server::options::with_query_cache;
 use holdfast_lab::server::turns::running::{self, OnServer};
 use holdfast_lab::server::turns::workload::Workload;
 use holdfast_lab::server::turns::{Plan, contenders};
@@ -106,7 +107,7 @@ fn documents_there(cache: &Cache) -> Vec<Document> {
     let server = Server::new(cache, "lab/there-test").bound_to_us();
     let mut options: Vec<String> =
         ["--skip-networking", "--innodb-buffer-pool-size=6M", "--innodb-log-file-size=8M"].map(str::to_owned).to_vec();
-    options.extend(querycache::with_query_cache(1 << 20));
+    options.extend(with_query_cache(1 << 20));
     // It lets no session be idle for as long as an experiment takes.
     options.push("--wait-timeout=2".to_owned());
     server.up(13395, true, &options).unwrap();

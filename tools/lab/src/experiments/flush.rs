@@ -137,12 +137,9 @@ impl OnServer for Options {
         &mut self.plan
     }
 
-    fn cache_bytes(&self) -> u64 {
-        self.workload.bytes()
-    }
-
-    fn log_bytes(&self) -> Option<u64> {
-        self.capacities.first().copied()
+    fn settings(&self) -> Settings {
+        let log_bytes = self.capacities.first().copied();
+        Settings { pool_bytes: self.workload.bytes(), log_bytes, ..Settings::default() }
     }
 
     fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {

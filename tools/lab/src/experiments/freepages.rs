@@ -87,13 +87,10 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
 pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
-    let pool_bytes = options.pool_bytes();
-    // InnoDB's reserve of free pages shrinks in the same proportion as the pool.
-    let (size, log_bytes) = (size(pool_bytes), Some(options.log_bytes));
     let mut sides = turns::sides(&cache, plan)?;
     for side in &mut sides {
         side.load(Data::Of(options.workload()), plan.seed, progress)?;
-        side.start(&Settings { pool_bytes, log_bytes, size, ..Settings::default() })?;
+        side.start(&options.settings())?;
     }
     let measured = measure(options, &mut sides, progress)?;
     Ok(findings(options, Place::private(), measured, &sides).report(plan, &sides))
@@ -104,12 +101,10 @@ impl OnServer for Options {
         &mut self.plan
     }
 
-    fn cache_bytes(&self) -> u64 {
-        self.pool_bytes()
-    }
-
-    fn log_bytes(&self) -> Option<u64> {
-        Some(self.log_bytes)
+    fn settings(&self) -> Settings {
+        // InnoDB's reserve of free pages shrinks in the same proportion as the pool.
+        let (pool_bytes, log_bytes) = (self.pool_bytes(), Some(self.log_bytes));
+        Settings { pool_bytes, log_bytes, size: size(pool_bytes), ..Settings::default() }
     }
 
     fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {

@@ -74,7 +74,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
 pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
-    let settings = side::Settings { pool_bytes: options.pool_bytes, size: 1.0, ..side::Settings::default() };
     let mut sides = Vec::new();
     for &contender in &plan.contenders {
         let name = engine_name(contender);
@@ -82,8 +81,8 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document
         plain.load(Data::Of(options.workload()), plan.seed, progress)?;
         let mut held = Side::private(&cache, &plan.cores, &format!("{name}, snapshot held"), contender)?;
         held.copy_of(&plain)?;
-        plain.start(&settings)?;
-        held.start(&settings)?;
+        plain.start(&options.settings())?;
+        held.start(&options.settings())?;
         sides.extend([plain, held]);
     }
     in_turns(options, Place::private(), &mut sides, progress)
@@ -116,8 +115,8 @@ impl OnServer for Options {
         &mut self.plan
     }
 
-    fn cache_bytes(&self) -> u64 {
-        self.pool_bytes
+    fn settings(&self) -> side::Settings {
+        side::Settings { pool_bytes: self.pool_bytes, size: 1.0, ..side::Settings::default() }
     }
 
     fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {

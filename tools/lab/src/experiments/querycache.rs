@@ -32,10 +32,11 @@ use crate::server::contender::Contender;
 use crate::server::data::{self, SCHEMA};
 use crate::server::load::Oltp;
 use crate::server::named::ServerWithSchema;
+use crate::server::options::with_query_cache;
 use crate::server::own::OwnServer;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, p95, tps};
 use crate::server::turns::running::{OnServer, There};
-use crate::server::turns::side::{Data, Running, Side};
+use crate::server::turns::side::{Data, Running, Settings, Side};
 use crate::server::turns::workload::script;
 use crate::server::turns::{self, Findings, Place, Plan, engine_name};
 use crate::subject::{Subject, Turn};
@@ -189,11 +190,6 @@ fn server_options(options: &Options) -> Vec<String> {
     list
 }
 
-/// Options of a server with a query cache of that many bytes.
-pub fn with_query_cache(bytes: u64) -> [String; 2] {
-    ["--query-cache-type=1".to_owned(), format!("--query-cache-size={bytes}")]
-}
-
 /// The cache of an engine that holds the table.
 pub fn pool_bytes(options: &Options) -> u64 {
     u64::from(options.rows) * BYTES_PER_ROW + BESIDE_THE_TABLE
@@ -222,12 +218,8 @@ impl OnServer for Options {
         &mut self.plan
     }
 
-    fn cache_bytes(&self) -> u64 {
-        pool_bytes(self)
-    }
-
-    fn query_cache_bytes(&self) -> Option<u64> {
-        Some(self.cache_bytes)
+    fn settings(&self) -> Settings {
+        Settings { pool_bytes: pool_bytes(self), query_cache_bytes: Some(self.cache_bytes), ..Settings::default() }
     }
 
     fn sides(&self, _: String) -> Vec<String> {

@@ -105,10 +105,9 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document
     let cache = turns::equip(progress)?;
     let plan = &options.plan;
     let mut sides = turns::sides(&cache, plan)?;
-    let settings = Settings { pool_bytes: options.workload.bytes(), size: 1.0, ..Settings::default() };
     for side in &mut sides {
         side.load(Data::Of(options.workload), plan.seed, progress)?;
-        side.start(&settings)?;
+        side.start(&options.settings())?;
     }
     let bars = Bars::against_engines();
     let cells = measure(options, &bars, &mut sides, progress)?;
@@ -120,8 +119,8 @@ impl OnServer for Options {
         &mut self.plan
     }
 
-    fn cache_bytes(&self) -> u64 {
-        self.workload.bytes()
+    fn settings(&self) -> Settings {
+        Settings { pool_bytes: self.workload.bytes(), size: 1.0, ..Settings::default() }
     }
 
     fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {

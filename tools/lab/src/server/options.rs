@@ -20,6 +20,8 @@ pub struct Settings {
     /// The modelled disk, if there is one. It is as fast as the real one
     /// until its log is filled.
     pub modelled: Option<DiskModel>,
+    /// Size of the query cache of a release, in bytes; `None` for none of its own.
+    pub query_cache_bytes: Option<u64>,
 }
 
 /// The published pool, in bytes: the defaults that are numbers of pages or times are divided by its
@@ -52,7 +54,13 @@ pub(super) fn of_release(server: Release, settings: &Settings) -> Vec<String> {
         (true, false) => options.iter_mut().filter(|o| *o == O_DIRECT).for_each(|o| *o = THROUGH_THE_CACHE.to_owned()),
         _ => {}
     }
+    options.extend(settings.query_cache_bytes.into_iter().flat_map(with_query_cache));
     options
+}
+
+/// Options of a server with a query cache of that many bytes.
+pub fn with_query_cache(bytes: u64) -> [String; 2] {
+    ["--query-cache-type=1".to_owned(), format!("--query-cache-size={bytes}")]
 }
 
 /// Options for a pool of that size, with what makes a server of today comparable.

@@ -11,12 +11,11 @@ use serde_json::json;
 
 use super::contender::{Contender, Engine};
 use super::named::ServerWithSchema;
-use super::options::{self, Settings, size, with_pool};
+use super::options::{self, size, with_pool};
 use super::own::OwnServer;
 use super::turns::Place;
 use super::turns::running::{self, OnServer};
 use crate::document::Document;
-use crate::experiments::querycache;
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::sideload::servers::foreign;
 use crate::experiments::sideload::servers::runs::Options;
@@ -49,14 +48,13 @@ pub fn sideload(
 /// Runs one of the other experiments on `server`, with a cache, a redo log and a query cache of the
 /// experiment's size and with O_DIRECT.
 pub fn in_turns(server: Release, what: &mut dyn OnServer, progress: &mut Progress) -> Result<Document> {
+    let settings = what.settings();
     ensure!(
-        what.query_cache_bytes().is_none() || server.has_query_cache(),
+        settings.query_cache_bytes.is_none() || server.has_query_cache(),
         "{} has no query cache; MySQL has none since 8.0",
         server.name()
     );
-    let settings = Settings { pool_bytes: what.cache_bytes(), log_bytes: what.log_bytes(), ..Settings::default() };
-    let mut options = options::of_release(server, &settings);
-    options.extend(what.query_cache_bytes().into_iter().flat_map(querycache::with_query_cache));
+    let options = options::of_release(server, &settings);
     let mut running = OwnServer::released(&Cache::of_the_project(), server, progress)?;
     running.start(&options, &what.plan().cores, None)?;
     let place = |on_server: &ServerWithSchema| Place {

@@ -57,9 +57,10 @@ impl OnServer for Options {
         &mut self.plan
     }
 
-    fn cache_bytes(&self) -> u64 {
+    fn settings(&self) -> Settings {
         let most = self.shares.iter().copied().fold(1.0, f64::min);
-        ((f64::from(self.rows) * ROW_BYTES * most) as u64).max(SMALLEST)
+        let pool_bytes = ((f64::from(self.rows) * ROW_BYTES * most) as u64).max(SMALLEST);
+        Settings { pool_bytes, ..Settings::default() }
     }
 
     fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {

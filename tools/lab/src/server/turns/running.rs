@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use holdfast_server::{Cache, apt};
 use serde_json::Value;
 
-use super::side::{Running, Side};
+use super::side::{Running, Settings, Side};
 use super::{Findings, Place, Plan, engine_name};
 use crate::document::Document;
 use crate::pin::Cores;
@@ -25,18 +25,8 @@ pub trait OnServer {
     /// Its plan.
     fn plan(&mut self) -> &mut Plan;
 
-    /// The cache of a released server that is started for it, in bytes.
-    fn cache_bytes(&self) -> u64;
-
-    /// The capacity of the redo log, in bytes, if the experiment sets it: the first of several.
-    fn log_bytes(&self) -> Option<u64> {
-        None
-    }
-
-    /// The size of the query cache, in bytes, if the experiment sets it.
-    fn query_cache_bytes(&self) -> Option<u64> {
-        None
-    }
+    /// The settings of a released server that is started for it: of several the first.
+    fn settings(&self) -> Settings;
 
     /// The names of the sides as which the server with this engine is measured.
     fn sides(&self, engine: String) -> Vec<String> {
