@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, ensure};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 
@@ -37,13 +37,15 @@ impl NamedServer {
     /// Creates the schema.
     pub fn begin(mut self) -> Result<ServerWithSchema> {
         let before = Health::read(&mut self.conn)?;
-        let schema = Schema::create(&mut self.conn, &self.address)?;
+        create_schema(&mut self.conn, &self.address)?;
         let (address, contender, pool_bytes) = (self.address, self.contender, self.pool_bytes);
-        Ok(ServerWithSchema { address, contender, pool_bytes, before, schema })
+        Ok(ServerWithSchema { address, contender, pool_bytes, before, has_schema: true })
     }
 }
 
-/// A server with the schema, which is dropped with this value in every case.
+/// A server with the schema, which is dropped with this value in every case, on a connection of its
+/// own: one from the beginning would be idle for as long as the experiment takes, and servers end
+/// such ones (`wait_timeout`).
 pub(crate) struct ServerWithSchema {
     pub address: Address,
     /// The engine, with the setting that the server has.
@@ -52,7 +54,8 @@ pub(crate) struct ServerWithSchema {
     pub pool_bytes: u64,
     /// The counters at the beginning.
     pub before: Health,
-    schema: Schema,
+    /// False once it was dropped.
+    has_schema: bool,
 }
 
 impl ServerWithSchema {
@@ -67,8 +70,21 @@ impl ServerWithSchema {
     }
 
     /// Drops the schema.
-    pub fn end(self) -> Result<()> {
-        self.schema.remove()
+    pub fn end(mut self) -> Result<()> {
+        self.drop_schema().with_context(|| format!("drop the schema {SCHEMA}"))
+    }
+
+    fn drop_schema(&mut self) -> Result<()> {
+        if !std::mem::take(&mut self.has_schema) {
+            return Ok(());
+        }
+        Ok(self.connect()?.query_drop(format!("DROP DATABASE {SCHEMA}"))?)
+    }
+}
+
+impl Drop for ServerWithSchema {
+    fn drop(&mut self) {
+        let _ = self.drop_schema();
     }
 }
 
@@ -102,35 +118,13 @@ fn pool_bytes(conn: &mut Conn, contender: Contender) -> Result<u64> {
     bytes.with_context(|| format!("the server does not say {variable}"))
 }
 
-/// The schema, which is dropped at the end in every case, on a connection of its own: one from the
-/// beginning would be idle for as long as the experiment takes, and servers end such ones
-/// (`wait_timeout`).
-struct Schema {
-    /// The server that has it; `None` if it was dropped.
-    on: Option<Address>,
-}
-
-impl Schema {
-    fn create(conn: &mut Conn, address: &Address) -> Result<Schema> {
-        let sql = format!("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{SCHEMA}'");
-        if conn.query_first::<u64, _>(sql)?.unwrap_or(0) > 0 {
-            bail!("{}", there_is_one());
-        }
-        conn.query_drop(format!("CREATE DATABASE {SCHEMA}")).map_err(|error| match error {
-            mysql::Error::MySqlError(said) => anyhow!("{address} may not create the schema {SCHEMA}: {}", said.message),
-            other => other.into(),
-        })?;
-        Ok(Schema { on: Some(address.clone()) })
-    }
-
-    fn remove(mut self) -> Result<()> {
-        self.drop_it().with_context(|| format!("drop the schema {SCHEMA}"))
-    }
-
-    fn drop_it(&mut self) -> Result<()> {
-        let Some(address) = self.on.take() else { return Ok(()) };
-        Ok(connect(&address)?.query_drop(format!("DROP DATABASE {SCHEMA}"))?)
-    }
+fn create_schema(conn: &mut Conn, address: &Address) -> Result<()> {
+    let sql = format!("SELECT COUNT(*) FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = '{SCHEMA}'");
+    ensure!(conn.query_first::<u64, _>(sql)?.unwrap_or(0) == 0, there_is_one());
+    conn.query_drop(format!("CREATE DATABASE {SCHEMA}")).map_err(|error| match error {
+        mysql::Error::MySqlError(said) => anyhow!("{address} may not create the schema {SCHEMA}: {}", said.message),
+        other => other.into(),
+    })
 }
 
 /// The lab cannot know whose schema of this name it is. A run that was interrupted leaves one.
@@ -139,12 +133,6 @@ fn there_is_one() -> String {
         "the server has a schema {SCHEMA} already; the lab drops nothing that it did not create. If it is of a run \
          that was interrupted, remove it: DROP DATABASE {SCHEMA}"
     )
-}
-
-impl Drop for Schema {
-    fn drop(&mut self) {
-        let _ = self.drop_it();
-    }
 }
 
 #[cfg(test)]
