@@ -111,7 +111,7 @@ fn documents_there(cache: &Cache) -> Vec<Document> {
     // It lets no session be idle for as long as an experiment takes.
     options.push("--wait-timeout=2".to_owned());
     server.up(13395, true, &options).unwrap();
-    let address = Address::Socket(server.socket_path());
+    let address = Address::Socket(server.socket_path(), None);
     let mut conn = Conn::new(address.options()).unwrap();
     let before = variables(&mut conn);
     let own = server.socket_path().with_file_name("tmp").to_string_lossy().into_owned();

@@ -22,7 +22,7 @@ struct Stage<'c> {
 impl Stage<'_> {
     fn prepare(&self, which: Script, asked: &[String]) {
         let path = script(self.cache, which).unwrap();
-        prepare(self.cache, &Address::Socket(self.server.socket_path()), &path, "s", asked).unwrap();
+        prepare(self.cache, &Address::Socket(self.server.socket_path(), None), &path, "s", asked).unwrap();
     }
 
     /// Runs 150 transactions of a script. Returns its output.
@@ -192,7 +192,7 @@ fn every_mode_runs_and_keeps_the_rows() {
     apt::fetch_sysbench(&cache).unwrap();
     let server = Server::new(&cache, "lab/scripts-test").bound_to_us();
     server.up(PORT, true, &["--skip-networking".to_owned()]).unwrap();
-    let conn = Conn::new(Address::Socket(server.socket_path()).options()).unwrap();
+    let conn = Conn::new(Address::Socket(server.socket_path(), None).options()).unwrap();
     let mut stage = Stage { cache: &cache, server, conn };
     for engine in ["InnoDB", "HOLDFAST"] {
         stage.conn.query_drop("DROP DATABASE IF EXISTS s").unwrap();

@@ -12,15 +12,9 @@ use mysql::{Opts, OptsBuilder};
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A private server.
-    Socket(PathBuf),
-    /// A server that is dumped by a program of its own.
-    Released {
-        /// Its socket.
-        socket: PathBuf,
-        /// That program, and the arguments that come before others.
-        dump: Vec<OsString>,
-    },
+    /// A server that the lab started, and the program that dumps it if it has one of its own, with
+    /// the arguments that come before others.
+    Socket(PathBuf, Option<Vec<OsString>>),
     /// A server that the user names.
     Tcp {
         /// Name or number.
@@ -37,7 +31,7 @@ pub enum Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Socket(path) | Address::Released { socket: path, .. } => write!(f, "root at {}", path.display()),
+            Address::Socket(path, _) => write!(f, "root at {}", path.display()),
             Address::Tcp { host, port, user, .. } => write!(f, "{user} at {host}:{port}"),
         }
     }
@@ -48,7 +42,7 @@ impl Address {
     /// let a session be idle, such as one that holds a snapshot.
     pub fn options(&self) -> OptsBuilder {
         let options = match self {
-            Address::Socket(path) | Address::Released { socket: path, .. } => {
+            Address::Socket(path, _) => {
                 OptsBuilder::new().socket(Some(path.to_string_lossy())).user(Some("root")).prefer_socket(true)
             }
             Address::Tcp { host, port, user, password } => OptsBuilder::new()
@@ -64,7 +58,7 @@ impl Address {
     /// Arguments for sysbench.
     pub fn sysbench(&self) -> Vec<String> {
         match self {
-            Address::Socket(path) | Address::Released { socket: path, .. } => {
+            Address::Socket(path, _) => {
                 vec![format!("--mysql-socket={}", path.display()), "--mysql-user=root".into()]
             }
             Address::Tcp { host, port, user, password } => vec![
@@ -79,13 +73,13 @@ impl Address {
     /// The program that dumps schemas, with the options to connect.
     pub fn dump_command(&self, cache: &Cache) -> Command {
         let mut command = match self {
-            Address::Released { dump, .. } => {
+            Address::Socket(_, Some(dump)) => {
                 let mut words = dump.iter();
                 let mut command = Command::new(words.next().map_or(OsStr::new("mysqldump"), OsString::as_os_str));
                 command.args(words);
                 command
             }
-            Address::Socket(_) | Address::Tcp { .. } => cache.program("usr/bin/mariadb-dump"),
+            Address::Socket(_, None) | Address::Tcp { .. } => cache.program("usr/bin/mariadb-dump"),
         };
         self.client(&mut command);
         command
@@ -96,9 +90,7 @@ impl Address {
     pub fn client(&self, command: &mut Command) {
         command.arg("--no-defaults");
         match self {
-            Address::Socket(path) | Address::Released { socket: path, .. } => {
-                command.arg(format!("--socket={}", path.display())).arg("--user=root")
-            }
+            Address::Socket(path, _) => command.arg(format!("--socket={}", path.display())).arg("--user=root"),
             Address::Tcp { host, port, user, password } => command
                 .arg("--protocol=tcp")
                 .arg(format!("--host={host}"))

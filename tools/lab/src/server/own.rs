@@ -31,7 +31,7 @@ impl<'c> OwnServer<'c> {
     /// The private server with the data in a folder of the cache. It does not run.
     pub fn private(cache: &'c Cache, folder: &str) -> OwnServer<'c> {
         let server = Server::new(cache, folder).bound_to_us();
-        let address = Address::Socket(server.socket_path());
+        let address = Address::Socket(server.socket_path(), None);
         OwnServer { kind: Kind::Private(server), address, runs: false }
     }
 
@@ -43,11 +43,7 @@ impl<'c> OwnServer<'c> {
         release.fetch(cache)?;
         let dump = release.dump_program(cache)?;
         let server = release.with_new_data(cache)?;
-        let socket = server.socket_path();
-        let address = match dump {
-            Some(dump) => Address::Released { socket, dump },
-            None => Address::Socket(socket),
-        };
+        let address = Address::Socket(server.socket_path(), dump);
         Ok(OwnServer { kind: Kind::Released(release, server), address, runs: false })
     }
 
