@@ -44,6 +44,7 @@ use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, Tables};
 use crate::server::turns::Plan;
+use crate::server::turns::workload::{MODES, Workload};
 use crate::target::EMBEDDED;
 use crate::turns;
 
@@ -60,6 +61,12 @@ pub struct Options {
     pub fio: Result<Fio, String>,
 }
 
+impl Options {
+    fn workload(&self) -> Workload {
+        Workload::DbStress { objects: self.objects }
+    }
+}
+
 /// AntiDEAD of the published runs: in memory, and ten times the pages.
 pub const WIDTHS: [u32; 2] = [2000, 200];
 /// Page size of the database.
@@ -67,8 +74,6 @@ const PAGE_BYTES: usize = 16 << 10;
 /// The ways to the files, with their names.
 const METHODS: [(&str, FlushMethod); 2] =
     [("past the system's cache", FlushMethod::ODirect), ("through the system's cache", FlushMethod::Fsync)];
-/// The modes, and WRITEs per READ of each.
-pub const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
 
 /// One workload on files, the loops, and the database that is all in the pool.
 struct Case {
@@ -248,7 +253,7 @@ fn case(
     progress: &mut Progress,
 ) -> Result<Case> {
     let (mut memory, mut visited_bytes) = (Vec::new(), 0);
-    let twin_db = twin.open(&Settings::pool(u64::from(options.objects) * 8000 + (32 << 20)))?;
+    let twin_db = twin.open(&Settings::pool(options.workload().bytes()))?;
     let in_pool = |width| sessions(&twin_db, twin, load(options, width, rw_ratio), options.plan.seed);
     for width in WIDTHS {
         let turn = warm_turn(&in_pool(width), options)?;
@@ -394,10 +399,9 @@ fn in_words(case: &Case) -> Option<String> {
 
 fn settings(options: &Options, cases: &[Case]) -> serde_json::Value {
     let (pool_bytes, visited) = cases.first().map_or((0, 0), |c| (c.pool_bytes, c.visited_bytes));
-    json!({
+    options.workload().settings(json!({
         "workload": "dbSTRESS, read-only and RW=1, a WRITE is one UPDATE",
-        "anti_dead": WIDTHS, "hpk": true, "same_ref": true, "distribution": "uniform",
-        "objects": options.objects,
+        "anti_dead": WIDTHS,
         "sessions": options.sessions,
         "pool_bytes": pool_bytes,
         "visited_bytes": visited,
@@ -406,7 +410,7 @@ fn settings(options: &Options, cases: &[Case]) -> serde_json::Value {
         "turn_s": options.plan.turn.as_secs_f64(),
         "fio": options.fio.as_ref().map_or_else(|why| format!("none: {why}"), |fio| fio_in_words(fio, options)),
         "seed": options.plan.seed,
-    })
+    }))
 }
 
 /// fio's arguments for a turn that only reads.

@@ -31,6 +31,7 @@ use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{Settings, Site, Tables};
 use crate::server::turns::Plan;
+use crate::server::turns::workload::Workload;
 use crate::stats::{Estimate, middle};
 use crate::subject::meters::Meter;
 use crate::target::EMBEDDED;
@@ -417,15 +418,13 @@ fn lead(options: &Options) -> String {
 }
 
 fn settings(options: &Options) -> serde_json::Value {
-    json!({
+    Workload::DbStress { objects: options.objects }.settings(json!({
         "workload": "dbSTRESS RW=1, a WRITE is one UPDATE",
-        "anti_dead": "slices", "hpk": true, "same_ref": true, "distribution": "uniform",
-        "objects": options.objects,
         "sessions": options.sessions,
         "pool_bytes": options.pool_bytes,
         "duration_s": options.plan.turn.as_secs_f64(),
         "seed": options.plan.seed,
-    })
+    }))
 }
 
 #[cfg(test)]

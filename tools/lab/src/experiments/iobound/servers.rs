@@ -11,7 +11,7 @@ use holdfast_server::{Cache, Release, apt};
 use mysql::prelude::Queryable;
 use serde_json::json;
 
-use super::{METHODS, MODES, Options, PUBLISHED, WIDTHS};
+use super::{METHODS, Options, PUBLISHED, WIDTHS};
 use crate::claims::{Bar, Claim};
 use crate::document::Document;
 use crate::progress::Progress;
@@ -21,7 +21,7 @@ use crate::server::load::Oltp;
 use crate::server::released;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, p99, tps};
 use crate::server::turns::side::{Data, Settings, Side};
-use crate::server::turns::workload::Workload;
+use crate::server::turns::workload::MODES;
 use crate::server::turns::{self, Findings, Place, Plan};
 use crate::subject::meters::Meter;
 use crate::subject::{Subject, Turn};
@@ -36,10 +36,6 @@ const POOLS: [&str; 2] = ["holds all", "small"];
 const SHARE: Bar = Bar::AtLeast(1.0);
 
 impl Options {
-    fn workload(&self) -> Workload {
-        Workload::DbStress { objects: self.objects }
-    }
-
     fn load(&self, cache: &Cache, rw_ratio: u32, width: u32) -> Result<Oltp> {
         let mut load = self.workload().load(cache, self.sessions, rw_ratio, self.plan.seed)?;
         load.asked.push(format!("--anti-dead={width}"));

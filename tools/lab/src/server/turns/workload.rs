@@ -33,7 +33,7 @@ pub enum Workload {
 }
 
 /// The modes of dbSTRESS, and READs per WRITE of each.
-const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
+pub(crate) const MODES: [(&str, u32); 2] = [("read-only", 0), ("RW=1", 1)];
 /// dbt2 has one mode; the number has no effect.
 const STANDARD_MIX: [(&str, u32); 1] = [("standard mix", 1)];
 
