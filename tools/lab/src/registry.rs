@@ -4,9 +4,10 @@
 use anyhow::Result;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
+use crate::args::common::CommonArgs;
 use crate::args::querycache::QuerycacheArgs;
 use crate::args::rig::{RigArgs, RigExperiment};
-use crate::args::scan::ScanArgs;
+use crate::args::scan;
 use crate::args::sideload::SideloadArgs;
 use crate::document::Document;
 use crate::progress::Progress;
@@ -63,8 +64,8 @@ pub static EXPERIMENTS: [Experiment; 11] = [
         published: "2009: 0.02 s, after the report 0.20 s",
         help: SCAN,
         needs_server: false,
-        arguments: ScanArgs::augment_args,
-        run: |matches, progress| ScanArgs::from_arg_matches(matches)?.run(progress),
+        arguments: CommonArgs::augment_args,
+        run: |matches, progress| scan::run(&CommonArgs::from_arg_matches(matches)?, progress),
     },
     Experiment {
         name: "overflow",
