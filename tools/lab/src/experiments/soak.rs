@@ -279,7 +279,7 @@ fn footprints(scene: Scene<'_>, pace: &Pace) -> Result<Vec<Footprint>> {
     let mut footprints = Vec::new();
     while pace.wait(Duration::from_millis(500)) {
         let t = began.elapsed().as_secs_f64();
-        footprints.push(Footprint { t, memory_bytes: memory::resident_bytes()?, file_bytes: file_bytes(dir)? });
+        footprints.push(Footprint { t, memory_bytes: memory::resident_bytes(None)?, file_bytes: file_bytes(dir)? });
     }
     Ok(footprints)
 }

@@ -13,9 +13,9 @@ const RESET: &str = "5";
 /// The pause between samples where the kernel's peak cannot be reset.
 const SAMPLE: Duration = Duration::from_millis(20);
 
-/// Resident memory of this process.
-pub fn resident_bytes() -> Result<u64> {
-    status_bytes(None, "VmRSS")
+/// Resident memory of a process; of this one if none is named.
+pub fn resident_bytes(process: Option<u32>) -> Result<u64> {
+    status_bytes(process, "VmRSS")
 }
 
 /// A file about a process, or about this one.
@@ -31,18 +31,7 @@ fn status_bytes(process: Option<u32>, name: &str) -> Result<u64> {
     Ok(kib << 10)
 }
 
-/// Resident memory of another process.
-pub fn resident_bytes_of(process: u32) -> Result<u64> {
-    status_bytes(Some(process), "VmRSS")
-}
-
-/// Has the kernel keep the peak of another process anew. Where the kernel refuses that, the peak is
-/// that since the process began.
-pub fn begin_peak_of(process: u32) {
-    let _ = std::fs::write(file_of(Some(process), "clear_refs"), RESET);
-}
-
-/// The peak of another process.
+/// The peak of another process since it began.
 pub fn peak_of(process: u32) -> Result<u64> {
     status_bytes(Some(process), "VmHWM")
 }
@@ -50,16 +39,18 @@ pub fn peak_of(process: u32) -> Result<u64> {
 /// Watches the peak of the resident memory.
 #[derive(Debug)]
 pub struct Peak {
+    process: Option<u32>,
     /// The thread that samples, and what ends it; `None` if the kernel keeps the peak.
     sampled: Option<(Sender<()>, JoinHandle<u64>)>,
 }
 
 impl Peak {
-    /// Begins to watch: the kernel's own peak if it can be reset, else samples.
-    pub fn begin() -> Peak {
-        match std::fs::write(file_of(None, "clear_refs"), RESET) {
-            Ok(()) => Peak { sampled: None },
-            Err(_) => Peak::sampled(),
+    /// Begins to watch a process, this one if none is named: the kernel's own peak if it can be
+    /// reset; else samples of this one, and of another one its peak since it began.
+    pub fn begin(process: Option<u32>) -> Peak {
+        match std::fs::write(file_of(process, "clear_refs"), RESET) {
+            Err(_) if process.is_none() => Peak::sampled(),
+            _ => Peak { process, sampled: None },
         }
     }
 
@@ -68,18 +59,18 @@ impl Peak {
         let watch = move || {
             let mut most = 0;
             loop {
-                most = resident_bytes().unwrap_or(0).max(most);
+                most = resident_bytes(None).unwrap_or(0).max(most);
                 if stopped.recv_timeout(SAMPLE) != Err(RecvTimeoutError::Timeout) {
                     return most;
                 }
             }
         };
-        Peak { sampled: Some((stop, std::thread::spawn(watch))) }
+        Peak { process: None, sampled: Some((stop, std::thread::spawn(watch))) }
     }
 
     /// The peak since the beginning.
     pub fn end(self) -> Result<u64> {
-        let Some((stop, watch)) = self.sampled else { return status_bytes(None, "VmHWM") };
+        let Some((stop, watch)) = self.sampled else { return status_bytes(self.process, "VmHWM") };
         drop(stop);
         watch.join().map_err(|_| anyhow!("the watch of the memory panicked"))
     }
@@ -92,8 +83,8 @@ mod tests {
     #[test]
     fn a_peak_has_what_was_freed_before_its_end() {
         const BYTES: usize = 64 << 20;
-        for begin in [Peak::begin, Peak::sampled] {
-            let before = resident_bytes().unwrap();
+        for begin in [|| Peak::begin(None), Peak::sampled] {
+            let before = resident_bytes(None).unwrap();
             let peak = begin();
             let block = std::hint::black_box(vec![1u8; BYTES]);
             // A sample at least is taken while the block is there.

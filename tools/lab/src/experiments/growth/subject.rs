@@ -43,7 +43,7 @@ pub(super) fn measure(options: &Options, mib: u64, before: Option<&Size>, progre
     let rows = u32::try_from((mib << 20) / BYTES_PER_ROW).context("too many rows")?;
     let place = new_dir_in(&options.plan.dir)?;
     let subject = Subject { options, rows, tables: [definition(TABLE, true)], place };
-    let mut watch = Watch { name: EMBEDDED, mib, before, taken: Vec::new(), progress };
+    let mut watch = Watch { name: EMBEDDED, mib, before, process: None, taken: Vec::new(), progress };
     let db = RawDatabase::new(subject.builder().create(subject.path())?);
     watch.step(Step::Load, |reached| subject.load(db.database(), reached))?;
     let bytes = db.open_table(TABLE)?.file_bytes()?;

@@ -44,6 +44,8 @@ pub(super) struct Watch<'w> {
     pub mib: u64,
     /// The next smaller size.
     pub before: Option<&'w Size>,
+    /// The process of the server whose steps they are; `None` for this process.
+    pub process: Option<u32>,
     pub taken: Vec<(Step, Taken)>,
     pub progress: &'w mut Progress,
 }
@@ -52,36 +54,23 @@ pub(super) struct Watch<'w> {
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Watch<'_> {
-    /// Runs a step in this process.
+    /// Runs a step.
     pub fn step<T: Send>(&mut self, step: Step, work: impl FnOnce(&Arc<Reached>) -> Result<T> + Send) -> Result<T> {
-        let peak = Peak::begin();
+        let peak = Peak::begin(self.process);
         let (seconds, result) = self.beside(step.name(), self.expected(step), work)?;
         self.taken.push((step, Taken { seconds, peak_bytes: peak.end()? }));
         Ok(result)
     }
 
-    /// Runs a step in a server, whose process it is.
-    pub fn step_in<T: Send>(
-        &mut self,
-        process: u32,
-        step: Step,
-        work: impl FnOnce(&Arc<Reached>) -> Result<T> + Send,
-    ) -> Result<T> {
-        memory::begin_peak_of(process);
-        let (seconds, result) = self.beside(step.name(), self.expected(step), work)?;
-        self.taken.push((step, Taken { seconds, peak_bytes: memory::peak_of(process)? }));
-        Ok(result)
-    }
-
-    /// Runs a step that starts a server, and returns its process. It runs on this thread: a server
-    /// ends with the thread that started it.
-    pub fn step_that_starts(&mut self, step: Step, start: impl FnOnce() -> Result<u32>) -> Result<u32> {
+    /// Runs a step that starts a server, whose process `start` returns. It runs on this thread: a
+    /// server ends with the thread that started it.
+    pub fn step_that_starts(&mut self, step: Step, start: impl FnOnce() -> Result<u32>) -> Result<()> {
         self.announce(step.name());
         let began = Instant::now();
         let process = start().with_context(|| format!("{}, {} MiB", step.name(), self.mib))?;
         let seconds = began.elapsed().as_secs_f64();
         self.taken.push((step, Taken { seconds, peak_bytes: memory::peak_of(process)? }));
-        Ok(process)
+        Ok(())
     }
 
     /// Says what begins.

@@ -342,7 +342,7 @@ impl Subject for Side<'_> {
     }
 
     fn memory_mb(&self) -> Option<f64> {
-        memory::resident_bytes_of(self.process()?).ok().map(|bytes| bytes as f64 / 1e6)
+        memory::resident_bytes(Some(self.process()?)).ok().map(|bytes| bytes as f64 / 1e6)
     }
 
     fn hold_snapshot(&mut self) -> Result<()> {
