@@ -71,7 +71,7 @@ pub struct TargetSpec {
 /// The data of an experiment.
 pub trait Site {
     /// Opens a target with an empty pool.
-    fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Send + Sync>>;
+    fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Sync + '_>>;
 
     /// Name of the kind of targets, for the document.
     fn target_name(&self) -> &'static str;

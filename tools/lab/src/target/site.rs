@@ -92,7 +92,7 @@ impl EmbeddedSite {
 }
 
 impl Site for EmbeddedSite {
-    fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Send + Sync>> {
+    fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Sync + '_>> {
         Ok(Box::new(self.open_engine(spec)?))
     }
 

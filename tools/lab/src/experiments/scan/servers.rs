@@ -1,8 +1,6 @@
 //! `scan` on private servers: the experiment of [`super`], on InnoDB with its
 //! two settings and on Holdfast with all defaults; on another released server, on its InnoDB.
 
-use std::sync::{Arc, OnceLock};
-
 use anyhow::{Context, Result, anyhow};
 use holdfast_server::{Cache, Release};
 use holdfast_testkit::DiskModel;
@@ -15,7 +13,6 @@ use super::{BIG, Options, SMALL, cases, run_on};
 use crate::document::Document;
 use crate::pin::Cores;
 use crate::progress::Progress;
-use crate::server::address::Address;
 use crate::server::contender::Contender;
 use crate::server::data::{Insert, SCHEMA};
 use crate::server::options;
@@ -29,11 +26,12 @@ use crate::target::{Policy, PoolState, Query, Site, Target, TargetSpec};
 /// Runs the experiment.
 pub fn run(options: &Options, model: Option<DiskModel>, progress: &mut Progress) -> Result<Document> {
     progress.step("building the engine for the server");
-    holdfast_server::build(cache()).context("the engine for the server could not be built")?;
+    let cache = Cache::of_the_project();
+    holdfast_server::build(&cache).context("the engine for the server could not be built")?;
     let disk = model.map(|model| SlowDisk { model, later: false });
     let mut site = ServerSite { target: "mariadb", servers: Vec::new(), cores: options.cores.clone(), disk };
     for contender in [INNODB, Contender::Holdfast] {
-        let server = OwnServer::private(cache(), &format!("lab/scan-{}", contender.engine().to_lowercase()));
+        let server = OwnServer::private(&cache, &format!("lab/scan-{}", contender.engine().to_lowercase()));
         server.remove()?;
         site.add(contender, server, options, progress)?;
     }
@@ -42,7 +40,7 @@ pub fn run(options: &Options, model: Option<DiskModel>, progress: &mut Progress)
 
 /// Runs the experiment on another released server, on the real disk.
 pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<Document> {
-    let own = OwnServer::released(cache(), server, progress)?;
+    let own = OwnServer::released(&Cache::of_the_project(), server, progress)?;
     let cores = options.cores.clone();
     let mut site = ServerSite { target: server.target(), servers: Vec::new(), cores, disk: None };
     site.add(INNODB, own, options, progress)?;
@@ -50,30 +48,24 @@ pub fn run_released(server: Release, options: &Options, progress: &mut Progress)
     Ok(released::with_options(done, server, &starts(server, options.pool_bytes())))
 }
 
-/// The project's cache folder. Servers outlive the calls that start them.
-fn cache() -> &'static Cache {
-    static CACHE: OnceLock<Cache> = OnceLock::new();
-    CACHE.get_or_init(Cache::of_the_project)
-}
-
 /// The divisor of the published pool, for InnoDB's reserve of free pages: 512 MB : 20 MB.
 const SIZE: f64 = 25.6;
 
 /// Servers with the data, one for each engine. A server is started for each policy.
-struct ServerSite {
+struct ServerSite<'c> {
     target: &'static str,
-    servers: Vec<(Contender, Arc<Mutex<OwnServer<'static>>>)>,
+    servers: Vec<(Contender, Mutex<OwnServer<'c>>)>,
     cores: Cores,
     /// The modelled disk, if there is one.
     disk: Option<SlowDisk>,
 }
 
-impl ServerSite {
+impl<'c> ServerSite<'c> {
     /// Adds a server with an engine, and loads the tables.
     fn add(
         &mut self,
         contender: Contender,
-        mut server: OwnServer<'static>,
+        mut server: OwnServer<'c>,
         options: &Options,
         progress: &mut Progress,
     ) -> Result<()> {
@@ -84,20 +76,20 @@ impl ServerSite {
         fill(&mut conn, contender, options, progress)?;
         drop(conn);
         server.shut_down()?;
-        self.servers.push((contender, Arc::new(Mutex::new(server))));
+        self.servers.push((contender, Mutex::new(server)));
         Ok(())
     }
 
-    fn server(&self, policy: Policy) -> Option<&(Contender, Arc<Mutex<OwnServer<'static>>>)> {
+    fn server(&self, policy: Policy) -> Option<&(Contender, Mutex<OwnServer<'c>>)> {
         let is_ours = matches!(policy, Policy::Holdfast { .. });
         self.servers.iter().find(|(contender, _)| is_ours == (*contender == Contender::Holdfast))
     }
 }
 
-impl Drop for ServerSite {
+impl Drop for ServerSite<'_> {
     fn drop(&mut self) {
-        for (_, server) in &self.servers {
-            let mut server = server.lock();
+        for (_, server) in &mut self.servers {
+            let server = server.get_mut();
             server.kill();
             let _ = server.remove();
         }
@@ -158,13 +150,15 @@ fn starts(release: Release, pool_bytes: u64) -> Vec<Vec<String>> {
     midpoint.map(|policy| with_policy(policy, INNODB, Some(release), pool_bytes).1).collect()
 }
 
-impl Site for ServerSite {
-    fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Send + Sync>> {
+impl Site for ServerSite<'_> {
+    fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Sync + '_>> {
         let (contender, server) = self.server(spec.policy).context("no server has this policy")?;
         let mut own = server.lock();
         let (contender, options) = with_policy(spec.policy, *contender, own.release(), spec.pool_bytes);
         own.start(&options, &self.cores, self.disk).with_context(|| format!("start a server for {contender}"))?;
-        Ok(Box::new(ServerTarget::reach(&own.address, contender, Arc::clone(server))?))
+        let conn = Conn::new(own.address.options()).context("connect to the server")?;
+        let probe = Probe::new(&own.address, contender)?;
+        Ok(Box::new(ServerTarget { server, probe: Mutex::new(probe), conn: Mutex::new(conn) }))
     }
 
     fn target_name(&self) -> &'static str {
@@ -183,22 +177,14 @@ impl Site for ServerSite {
     }
 }
 
-struct ServerTarget {
+struct ServerTarget<'s, 'c> {
     /// The server, which ends with the target.
-    server: Arc<Mutex<OwnServer<'static>>>,
+    server: &'s Mutex<OwnServer<'c>>,
     probe: Mutex<Probe>,
     conn: Mutex<Conn>,
 }
 
-impl ServerTarget {
-    fn reach(address: &Address, contender: Contender, server: Arc<Mutex<OwnServer<'static>>>) -> Result<ServerTarget> {
-        let conn = Conn::new(address.options()).context("connect to the server")?;
-        let probe = Probe::new(address, contender)?;
-        Ok(ServerTarget { server, probe: Mutex::new(probe), conn: Mutex::new(conn) })
-    }
-}
-
-impl Target for ServerTarget {
+impl Target for ServerTarget<'_, '_> {
     fn query(&self, query: Query) -> Result<f64> {
         let sql = match query {
             Query::SumNewOrder => format!("SELECT SUM(no_w_id) FROM {SCHEMA}.{SMALL}"),
@@ -233,7 +219,7 @@ impl Target for ServerTarget {
     }
 }
 
-impl Drop for ServerTarget {
+impl Drop for ServerTarget<'_, '_> {
     fn drop(&mut self) {
         // Nothing was written. A release is shut down as it is restarted.
         let mut server = self.server.lock();
