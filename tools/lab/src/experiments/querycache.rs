@@ -36,7 +36,7 @@ use crate::server::options::with_query_cache;
 use crate::server::own::OwnServer;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, p95, tps};
 use crate::server::turns::running::{OnServer, There};
-use crate::server::turns::side::{Data, Running, Settings, Side};
+use crate::server::turns::side::{Data, Settings, Side, Up};
 use crate::server::turns::workload::script;
 use crate::server::turns::{self, Findings, Place, Plan, engine_name};
 use crate::subject::{Subject, Turn};
@@ -166,7 +166,7 @@ fn on_private(
     for &contender in &plan.contenders {
         let mut conn = Conn::new(address.options()).context("connect to the server")?;
         load(&mut conn, contender, options, progress)?;
-        let running = Running { address: address.clone(), conn, pid: server.pid() };
+        let running = (address.clone(), Up { conn, pid: server.pid() });
         sides.push(Side::of_running_server(cache, &plan.cores, &engine_name(contender), contender, running));
     }
     let mut cells = Vec::new();

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use holdfast_server::{Cache, apt};
 use serde_json::Value;
 
-use super::side::{Running, Settings, Side};
+use super::side::{Settings, Side, Up};
 use super::{Findings, Place, Plan, engine_name};
 use crate::document::Document;
 use crate::pin::Cores;
@@ -102,7 +102,8 @@ fn measure(
     let plan = what.plan().clone();
     let mut sides = Vec::new();
     for name in what.sides(engine_name(on_server.contender)) {
-        let running = Running { address: on_server.address.clone(), conn: on_server.connect()?, pid: place.pid };
+        let up = Up { conn: on_server.connect()?, pid: place.pid };
+        let running = (on_server.address.clone(), up);
         sides.push(Side::of_running_server(cache, &plan.cores, &name, on_server.contender, running));
     }
     let mut findings = what.run_there(There { server: on_server, place, cache }, &mut sides, progress)?;

@@ -61,28 +61,12 @@ pub struct Side<'c> {
     on_model: bool,
 }
 
-/// A server that runs already, with the schema of the tables.
-pub struct Running {
-    /// The address for clients.
-    pub address: Address,
+/// A running server.
+pub struct Up {
     /// A connection for queries.
     pub conn: Conn,
     /// Its process, if it is known.
     pub pid: Option<u32>,
-}
-
-/// A running server.
-struct Up {
-    /// A connection for queries.
-    conn: Conn,
-    /// Its process, if it is known.
-    pid: Option<Pid>,
-}
-
-impl Up {
-    fn new(conn: Conn, pid: Option<u32>) -> Up {
-        Up { conn, pid: pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) }
-    }
 }
 
 /// The longest time until the first transaction of a turn.
@@ -112,10 +96,10 @@ impl<'c> Side<'c> {
         cores: &'c Cores,
         name: &str,
         contender: Contender,
-        running: Running,
+        (address, up): (Address, Up),
     ) -> Side<'c> {
-        let mut side = Side::new(cache, cores, name, contender, running.address, None);
-        side.up = Some(Up::new(running.conn, running.pid));
+        let mut side = Side::new(cache, cores, name, contender, address, None);
+        side.up = Some(up);
         side
     }
 
@@ -168,7 +152,7 @@ impl<'c> Side<'c> {
         let own = self.own.as_mut().with_context(|| format!("{name} is not a server of the lab's own"))?;
         own.start(options, self.cores, disk).with_context(|| format!("start a server for {name}"))?;
         let pid = own.pid();
-        self.up = Some(Up::new(Conn::new(self.address.options()).context("connect to the server")?, pid));
+        self.up = Some(Up { conn: Conn::new(self.address.options()).context("connect to the server")?, pid });
         Ok(())
     }
 
@@ -187,12 +171,13 @@ impl<'c> Side<'c> {
 
     /// Its process, while it runs and if it is known.
     pub fn process(&self) -> Option<u32> {
-        self.pid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs())
+        self.up.as_ref()?.pid
     }
 
     /// Pauses a private server, or continues it.
     pub fn pause(&self, still: bool) {
-        if let Some(pid) = self.pid().filter(|_| self.own.is_some()) {
+        let pid = self.process().filter(|_| self.own.is_some());
+        if let Some(pid) = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?)) {
             // A server that has ended needs no signal; the next query reports it.
             let _ = kill_process(pid, if still { Signal::STOP } else { Signal::CONT });
         }
@@ -202,10 +187,6 @@ impl<'c> Side<'c> {
     pub fn conn(&mut self) -> Result<&mut Conn> {
         self.pause(false);
         self.up.as_mut().map(|up| &mut up.conn).context("the server is not running")
-    }
-
-    fn pid(&self) -> Option<Pid> {
-        self.up.as_ref()?.pid
     }
 
     /// Another connection, in the schema of the tables.
@@ -277,7 +258,7 @@ impl<'c> Side<'c> {
     }
 
     fn cpu_seconds(&self) -> Option<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid()?.as_raw_nonzero())).ok()?;
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process()?)).ok()?;
         // The name in parentheses may contain any character. User and system time are the 12th and
         // 13th field behind it.
         let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
