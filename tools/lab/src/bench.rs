@@ -41,15 +41,28 @@ pub struct Phase {
     pub to: f64,
 }
 
-/// All counters at one moment.
+/// The counters at one moment. They only grow.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Counters {
+    /// Transactions committed.
+    pub commits: u64,
+    /// Reads of the hot table from disk; `None` if the subject does not report them.
+    pub hot_reads: Option<u64>,
+    /// Pages made young.
+    pub made_young: Option<u64>,
+    /// Touches that did not make a page young.
+    pub not_young: Option<u64>,
+}
+
+/// All counters of a subject at one moment, and the state of its pool where that is read with them.
 #[derive(Clone, Debug)]
-pub struct Mark {
-    /// Seconds of the target's time.
+pub struct Mark<P = ()> {
+    /// Seconds of the subject's time.
     pub t: f64,
-    pub transactions: u64,
-    /// Rows dumped.
-    pub dumped_rows: u64,
-    pub pool: PoolState,
+    pub counters: Counters,
+    /// Rows of the dump, or bytes of its text.
+    pub dumped: u64,
+    pub pool: P,
 }
 
 /// The rates between two marks.
@@ -57,24 +70,31 @@ pub struct Mark {
 pub struct Window {
     pub seconds: f64,
     pub tps: f64,
-    /// Rows dumped per second.
-    pub dump_rows_per_s: f64,
+    /// Rows or bytes dumped per second.
+    pub dumped_per_s: f64,
 }
 
-impl Mark {
+impl<P> Mark<P> {
     /// The rates since `earlier`.
-    pub fn since(&self, earlier: &Mark) -> Window {
+    pub fn since(&self, earlier: &Mark<P>) -> Window {
         let seconds = self.t - earlier.t;
+        let rate = |to: u64, from: u64| per_second(to.saturating_sub(from), seconds);
         Window {
             seconds,
-            tps: per_second(self.transactions - earlier.transactions, seconds),
-            dump_rows_per_s: per_second(self.dumped_rows - earlier.dumped_rows, seconds),
+            tps: rate(self.counters.commits, earlier.counters.commits),
+            dumped_per_s: rate(self.dumped, earlier.dumped),
         }
     }
 
-    /// Pages of `table` read from disk since `earlier`.
-    pub fn reads_since(&self, earlier: &Mark, table: &str) -> u64 {
-        self.pool.disk_reads(table).saturating_sub(earlier.pool.disk_reads(table))
+    /// Pages made young, and touches that did not make a page young, since `earlier`.
+    pub fn young_since(&self, earlier: &Mark<P>) -> Option<(u64, u64)> {
+        let (to, from) = (&self.counters, &earlier.counters);
+        Some((to.made_young?.saturating_sub(from.made_young?), to.not_young?.saturating_sub(from.not_young?)))
+    }
+
+    /// Reads of the hot table since `earlier`.
+    pub fn hot_reads_since(&self, earlier: &Mark<P>) -> Option<u64> {
+        Some(self.counters.hot_reads?.saturating_sub(earlier.counters.hot_reads?))
     }
 }
 
@@ -138,19 +158,16 @@ pub struct Bench {
     interval: Duration,
     began: f64,
     recording: Recording,
-    last: Mark,
     /// True if its throughput is drawn in the picture of the run.
     pub drawn: bool,
 }
 
 impl Bench {
     /// Creates a bench, paused; `interval` is the time between samples.
-    pub fn new(workers: Workers, name: &str, interval: Duration) -> Result<Bench> {
+    pub fn new(workers: Workers, name: &str, interval: Duration) -> Bench {
         workers.pause();
-        let pool = workers.target().pool()?;
-        let t = workers.target().clock().now().as_secs_f64();
-        let last = Mark { t, transactions: 0, dumped_rows: 0, pool };
-        Ok(Bench { workers, interval, began: t, recording: Recording::new(name), last, drawn: false })
+        let began = workers.target().clock().now().as_secs_f64();
+        Bench { workers, interval, began, recording: Recording::new(name), drawn: false }
     }
 
     /// Samples and phases so far.
@@ -159,21 +176,22 @@ impl Bench {
     }
 
     /// Transactions per second since `from`, in `parts` parts of equal length.
-    pub fn tps_since(&self, from: &Mark, parts: usize) -> Vec<f64> {
+    pub fn tps_since(&self, from: &Mark<PoolState>, parts: usize) -> Vec<f64> {
         let rates: Vec<f64> = self.series().0.iter().filter(|s| s.t >= from.t - self.began).map(|s| s.tps).collect();
         let part = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         rates.chunks(rates.len().div_ceil(parts).max(1)).map(part).collect()
     }
 
     /// All counters now.
-    pub fn mark(&self) -> Result<Mark> {
-        let work = self.workers.work();
-        Ok(Mark {
-            t: self.workers.target().clock().now().as_secs_f64(),
-            transactions: work.transactions.load(Ordering::Relaxed),
-            dumped_rows: work.dumped_rows.load(Ordering::Relaxed),
-            pool: self.workers.target().pool()?,
-        })
+    pub fn mark(&self) -> Result<Mark<PoolState>> {
+        let (work, target) = (self.workers.work(), self.workers.target());
+        let t = target.clock().now().as_secs_f64();
+        let commits = work.transactions.load(Ordering::Relaxed);
+        let dumped = work.dumped_rows.load(Ordering::Relaxed);
+        let pool = target.pool()?;
+        let (made_young, not_young) = (Some(pool.made_young), Some(pool.not_young));
+        let counters = Counters { commits, hot_reads: Some(pool.disk_reads(HOT)), made_young, not_young };
+        Ok(Mark { t, counters, dumped, pool })
     }
 
     /// Lets the target run for `duration` as part of phase `phase`, or until `enough` returns true
@@ -183,24 +201,25 @@ impl Bench {
         phase: &str,
         duration: Duration,
         progress: &mut Progress,
-        enough: &mut dyn FnMut(&Mark) -> bool,
+        enough: &mut dyn FnMut(&Mark<PoolState>) -> bool,
     ) -> Result<bool> {
         let clock = std::sync::Arc::clone(self.workers.target().clock());
         self.workers.resume();
         let end = clock.now() + duration;
         let mut done = false;
-        self.last = self.mark()?;
-        self.recording.enter(phase, self.last.t - self.began);
+        let mut last = self.mark()?;
+        self.recording.enter(phase, last.t - self.began);
         while !done && clock.now() < end {
             let left = end.saturating_sub(clock.now());
             std::thread::sleep(self.interval.min(left));
             let mark = self.mark()?;
             self.workers.check()?;
-            // The rest at the end of a slice is too short for a rate.
-            if mark.t - self.last.t >= self.interval.as_secs_f64() * 0.5 {
-                self.sample(&mark, progress);
-            }
             done = enough(&mark);
+            // The rest at the end of a slice is too short for a rate.
+            if mark.t - last.t >= self.interval.as_secs_f64() * 0.5 {
+                self.sample(&last, &mark, progress);
+                last = mark;
+            }
         }
         self.workers.pause();
         self.recording.leave(clock.now().as_secs_f64() - self.began);
@@ -212,14 +231,13 @@ impl Bench {
         self.run_until(phase, duration, progress, &mut |_| false).map(|_| ())
     }
 
-    fn sample(&mut self, mark: &Mark, progress: &mut Progress) {
-        let window = mark.since(&self.last);
-        let reads = mark.reads_since(&self.last, HOT);
+    fn sample(&mut self, last: &Mark<PoolState>, mark: &Mark<PoolState>, progress: &mut Progress) {
+        let window = mark.since(last);
         let sample = Sample {
             t: mark.t - self.began,
             tps: window.tps,
-            dump_rows_per_s: window.dump_rows_per_s,
-            hot_reads_per_s: Some(per_second(reads, window.seconds)),
+            dump_rows_per_s: window.dumped_per_s,
+            hot_reads_per_s: mark.hot_reads_since(last).map(|reads| per_second(reads, window.seconds)),
             resident_mb: segments().iter().map(|s| mark.pool.mb(mark.pool.resident_of(&s.table, &s.index))).collect(),
         };
         if self.drawn {
@@ -228,6 +246,5 @@ impl Bench {
         let hot = mark.pool.mb(mark.pool.resident(HOT));
         let hot = format!("{hot:.1} MB in the pool, {} reads/s of it", or_dash(sample.hot_reads_per_s, human));
         self.recording.add(sample, &hot, progress);
-        self.last = mark.clone();
     }
 }

@@ -13,51 +13,13 @@ use super::address::Address;
 use super::contender::Contender;
 use super::load::{Dump, Oltp, Sysbench};
 use super::own::OwnServer;
-use super::probe::{Counters, Probe};
-use crate::bench::{Phase, Recording, Sample, segments};
+use super::probe::Probe;
+use crate::bench::{Mark, Phase, Recording, Sample, segments};
 use crate::experiments::sideload::outcome::mb_of;
 use crate::measure::{human, per_second};
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::target::Resident;
-
-/// All counters at one moment.
-#[derive(Clone, Debug)]
-pub struct Mark {
-    /// Seconds of the server's time.
-    pub t: f64,
-    /// The server's counters.
-    pub counters: Counters,
-    /// Bytes of the dump's text.
-    pub dumped: u64,
-}
-
-impl Mark {
-    fn seconds_since(&self, earlier: &Mark) -> f64 {
-        self.t - earlier.t
-    }
-
-    /// Transactions per second since `earlier`.
-    pub fn tps_since(&self, earlier: &Mark) -> f64 {
-        per_second(self.counters.commits.saturating_sub(earlier.counters.commits), self.seconds_since(earlier))
-    }
-
-    /// Bytes of the dump per second since `earlier`.
-    pub fn dump_since(&self, earlier: &Mark) -> f64 {
-        per_second(self.dumped.saturating_sub(earlier.dumped), self.seconds_since(earlier))
-    }
-
-    /// Pages made young, and touches that did not make a page young, since `earlier`.
-    pub fn young_since(&self, earlier: &Mark) -> Option<(u64, u64)> {
-        let (to, from) = (&self.counters, &earlier.counters);
-        Some((to.made_young?.saturating_sub(from.made_young?), to.not_young?.saturating_sub(from.not_young?)))
-    }
-
-    /// Reads of the hot table since `earlier`.
-    pub fn hot_reads_since(&self, earlier: &Mark) -> Option<u64> {
-        Some(self.counters.hot_reads?.saturating_sub(earlier.counters.hot_reads?))
-    }
-}
 
 /// Time between two samples.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -202,7 +164,7 @@ impl<'c> Instance<'c> {
 
     fn mark_at(&mut self, t: f64) -> Result<Mark> {
         let dumped = self.dumped_before + self.dump.as_ref().map_or(0, Dump::bytes);
-        Ok(Mark { t, counters: self.probe.counters()?, dumped })
+        Ok(Mark { t, counters: self.probe.counters()?, dumped, pool: () })
     }
 
     /// The content of the cache.
@@ -235,7 +197,7 @@ impl<'c> Instance<'c> {
             let mark = self.mark_at(before + ran(listing).as_secs_f64())?;
             self.check_clients()?;
             done = enough(self, &last, &mark);
-            if mark.seconds_since(&last) >= INTERVAL.as_secs_f64() * 0.5 {
+            if mark.t - last.t >= INTERVAL.as_secs_f64() * 0.5 {
                 listing += self.list()?;
                 self.sample(&last, &mark, progress);
                 last = mark;
@@ -286,11 +248,12 @@ impl<'c> Instance<'c> {
     }
 
     fn sample(&mut self, last: &Mark, mark: &Mark, progress: &mut Progress) {
+        let window = mark.since(last);
         let sample = Sample {
             t: mark.t,
-            tps: mark.tps_since(last),
-            dump_rows_per_s: self.rows(mark.dump_since(last)),
-            hot_reads_per_s: mark.hot_reads_since(last).map(|reads| per_second(reads, mark.seconds_since(last))),
+            tps: window.tps,
+            dump_rows_per_s: self.rows(window.dumped_per_s),
+            hot_reads_per_s: mark.hot_reads_since(last).map(|reads| per_second(reads, window.seconds)),
             resident_mb: self.listed.clone(),
         };
         // The block cache of MyRocks does not say what it holds.
@@ -311,6 +274,7 @@ fn of_hot_table(reads: Option<f64>, listed: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::Counters;
 
     /// A server that does not report its reads was told to read nothing, second by second.
     #[test]
@@ -318,7 +282,7 @@ mod tests {
         assert_eq!(of_hot_table(None, Some(2.0)), "of unknown reads, 2.0 MB of it in the pool");
         assert_eq!(of_hot_table(Some(0.0), None), "read 0 times a second");
         let counters = |hot_reads| Counters { hot_reads, ..Counters::default() };
-        let mark = |t: f64, hot_reads| Mark { t, counters: counters(hot_reads), dumped: 0 };
+        let mark = |t: f64, hot_reads| Mark { t, counters: counters(hot_reads), dumped: 0, pool: () };
         assert_eq!(mark(1.0, None).hot_reads_since(&mark(0.0, None)), None);
         assert_eq!(mark(1.0, Some(9)).hot_reads_since(&mark(0.0, Some(4))), Some(5));
     }

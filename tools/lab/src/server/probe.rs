@@ -13,21 +13,9 @@ use mysql::prelude::Queryable;
 use super::address::Address;
 use super::contender::{Contender, Engine};
 use super::data::SCHEMA;
+use crate::bench::Counters;
 use crate::experiments::sideload::HOT;
 use crate::target::Resident;
-
-/// The counters at one moment. They only grow.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Counters {
-    /// Transactions committed.
-    pub commits: u64,
-    /// Reads of the hot table from disk; `None` if the server does not report them.
-    pub hot_reads: Option<u64>,
-    /// Pages made young.
-    pub made_young: Option<u64>,
-    /// Touches that did not make a page young.
-    pub not_young: Option<u64>,
-}
 
 /// Columns of INNODB_BUFFER_POOL_STATS and HOLDFAST_BUFFER_POOL_STATS.
 pub const STATS: [&str; 10] = [

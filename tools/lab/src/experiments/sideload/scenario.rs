@@ -22,11 +22,13 @@ use super::options::{BIG, HOT, Options, Start};
 use super::outcome::{FREE, Outcome, Warmth};
 use super::scale::Scale;
 use super::shares::{self, TURNOVERS};
-use crate::bench::{Bench, Mark, Window};
+use crate::bench::{self, Bench, Window};
 use crate::progress::Progress;
 use crate::target::{EmbeddedSite, Hint, Policy, PoolState, Resident, Target, TargetSpec};
 use crate::turns::{Rounds, in_turns};
 use crate::worker::{DumpLoad, OltpLoad, Speed, Workers};
+
+type Mark = bench::Mark<PoolState>;
 
 /// The results of a run of a policy.
 #[derive(Clone, Debug)]
@@ -103,7 +105,7 @@ impl Stage<'_> {
     fn bench(&self, name: &str, spec: &TargetSpec, interval: Duration) -> Result<Bench> {
         let target = self.site.open_engine(spec)?;
         let workers = Workers::new(target, self.options.cores.clone());
-        Bench::new(workers, name, interval)
+        Ok(Bench::new(workers, name, interval))
     }
 
     /// Opens the ceiling, fills its pool from a fast disk, and measures it without the dump.
@@ -275,7 +277,7 @@ impl Running<'_, '_> {
         let mut full = from.clone();
         let pool_pages = from.pool.pool_pages as f64;
         let pages_per_row = self.ceiling.big_pages as f64 / f64::from(self.stage.scale.big_rows());
-        let pages = |mark: &Mark| (mark.dumped_rows - from.dumped_rows) as f64 * pages_per_row;
+        let pages = |mark: &Mark| (mark.dumped - from.dumped) as f64 * pages_per_row;
         self.bench.workers.start_dump(load)?;
         let patience = self.minutes(TURN_OVER_MINUTES);
         self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| {
@@ -307,7 +309,7 @@ impl Running<'_, '_> {
         let patience = self.minutes(SETTLE_MINUTES);
         let whole =
             reached && self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| resident(mark) >= all)?;
-        Ok((Warmth { reads: Some(to.reads_since(&from, HOT)), seconds: to.t - from.t, reached, whole }, half))
+        Ok((Warmth { reads: to.hot_reads_since(&from), seconds: to.t - from.t, reached, whole }, half))
     }
 
     /// Measures a table that did not become resident: the second half of its time, which began at
@@ -347,12 +349,8 @@ impl Running<'_, '_> {
         };
         let (enough, rows_per_turnover) = (self.stage.enough, self.rows_per_turnover());
         let decided = |turns: &[Vec<Window>]| {
-            let each = |of: fn(&Window) -> f64| -> Vec<f64> {
-                turns[0].iter().zip(&turns[1]).map(|(own, ceiling)| of(own) / of(ceiling)).collect()
-            };
-            let rows: f64 = turns[0].iter().map(|w| w.dump_rows_per_s * w.seconds).sum();
-            rows / rows_per_turnover >= TURNOVERS
-                && (Instant::now() >= enough || shares::decided(&each(|w| w.tps), &each(|w| w.dump_rows_per_s)))
+            let rows: f64 = turns[0].iter().map(|w| w.dumped_per_s * w.seconds).sum();
+            rows / rows_per_turnover >= TURNOVERS && (Instant::now() >= enough || shares::decided(&turns[0], &turns[1]))
         };
         let turn = self.minutes(self.stage.options.turn_minutes);
         let run = |side| {
@@ -369,12 +367,12 @@ impl Running<'_, '_> {
 
     /// Pages that the dump went through between two marks.
     fn dumped_pages(&self, from: &Mark, to: &Mark) -> f64 {
-        let rows = (to.dumped_rows - from.dumped_rows) as f64;
+        let rows = (to.dumped - from.dumped) as f64;
         rows / f64::from(self.stage.scale.big_rows()) * self.ceiling.big_pages as f64
     }
 
     fn turnovers(&self, from: &Mark, to: &Mark) -> f64 {
-        (to.dumped_rows - from.dumped_rows) as f64 / self.rows_per_turnover()
+        (to.dumped - from.dumped) as f64 / self.rows_per_turnover()
     }
 
     /// Rows of the dump on as many pages as the hot table has.
@@ -399,7 +397,6 @@ impl Running<'_, '_> {
         let (samples, phases) = self.bench.series();
         let tps = |windows: &[Window]| windows.iter().map(|w| w.tps).collect();
         let dump = |windows: &[Window]| windows.iter().map(|w| self.dump_seconds(w)).collect();
-        let (from_pool, to_pool) = (&young_from.pool, &young_to.pool);
         let of = Outcome {
             subject: self.policy.to_string(),
             start,
@@ -408,9 +405,9 @@ impl Running<'_, '_> {
             ceiling_tps: tps(&beside.ceiling),
             dump_s_beside: dump(&beside.own),
             ceiling_dump_s: dump(&beside.ceiling),
-            hot_reads: Some(to.reads_since(from, HOT)),
+            hot_reads: to.hot_reads_since(from),
             turnovers: self.turnovers(from, to),
-            young: Some((to_pool.made_young - from_pool.made_young, to_pool.not_young - from_pool.not_young)),
+            young: young_to.young_since(young_from),
             pool_mb: pools[1].mb(pools[1].pool_pages),
             resident: pools.map(resident),
             samples: samples.to_vec(),
@@ -426,7 +423,7 @@ impl Running<'_, '_> {
 
     /// Seconds of a dump at the pace of a window; infinite if it stood still.
     fn dump_seconds(&self, window: &Window) -> f64 {
-        f64::from(self.stage.scale.big_rows()) / window.dump_rows_per_s
+        f64::from(self.stage.scale.big_rows()) / window.dumped_per_s
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is claimed of Holdfast beside the dump, on the embedded engine and on servers.
 
-use super::outcome::Outcome;
+use super::outcome::{Outcome, ratios};
+use crate::bench::Window;
 use crate::claims::{self, Bar, Claim, Evidence};
 
 /// Least share of the ceiling that OLTP and dump must each reach.
@@ -28,9 +29,13 @@ pub(crate) fn claims(name: &str, outcome: Option<&Outcome>) -> [Claim; 3] {
     ]
 }
 
-/// True if more turns would not change what is said of these shares.
-pub(crate) fn decided(oltp: &[f64], dump: &[f64]) -> bool {
-    claims::decided(oltp, SHARE) && claims::decided(dump, SHARE)
+/// True if more turns beside the ceiling would not change what is said of a run.
+pub(crate) fn decided(own: &[Window], ceiling: &[Window]) -> bool {
+    let decided = |of: fn(&Window) -> f64| {
+        let each = |turns: &[Window]| turns.iter().map(of).collect::<Vec<_>>();
+        claims::decided(&ratios(&each(own), &each(ceiling)), SHARE)
+    };
+    decided(|w| w.tps) && decided(|w| w.dumped_per_s)
 }
 
 #[cfg(test)]

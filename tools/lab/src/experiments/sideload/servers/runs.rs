@@ -21,7 +21,8 @@ use holdfast_testkit::DiskModel;
 use mysql::prelude::Queryable;
 
 use super::outcome::ContenderOutcome;
-use crate::experiments::sideload::outcome::{Outcome, Warmth, ratios};
+use crate::bench::{Mark, Window};
+use crate::experiments::sideload::outcome::{Outcome, Warmth};
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::sideload::{BIG, HOT, Start, shares};
 use crate::measure::median;
@@ -29,7 +30,7 @@ use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::contender::Contender;
 use crate::server::data::{self, SCHEMA};
-use crate::server::instance::{Instance, Mark, Spec};
+use crate::server::instance::{Instance, Spec};
 use crate::server::load::Oltp;
 use crate::server::own::OwnServer;
 use crate::server::slow_disk::SlowDisk;
@@ -115,25 +116,11 @@ struct Stage<'a> {
 
 /// The measurements in turns.
 struct Turns {
-    own: Pace,
-    ceiling: Pace,
+    own: Vec<Window>,
+    ceiling: Vec<Window>,
     hot_reads: Option<u64>,
     young: Option<(u64, u64)>,
     dumped_rows: f64,
-}
-
-/// Transactions and bytes of the dump per second, turn by turn.
-#[derive(Default)]
-struct Pace {
-    tps: Vec<f64>,
-    dump: Vec<f64>,
-}
-
-impl Pace {
-    fn of(turns: &[(f64, f64)]) -> Pace {
-        let (tps, dump) = turns.iter().copied().unzip();
-        Pace { tps, dump }
-    }
 }
 
 impl<'a> Stage<'a> {
@@ -253,7 +240,7 @@ impl Run<'_, '_> {
         self.own.start_oltp(&self.options.oltp)?;
         let warmth = self.warm_up(WARMING)?;
         let (from, to) = self.own.run("OLTP alone", self.options.times.alone, self.progress)?;
-        let tps_alone = to.tps_since(&from);
+        let tps_alone = to.since(&from).tps;
         let before = self.own.resident()?;
         self.own.start_dump();
         self.beside(Start::Warm, (Some(tps_alone), dump_alone), warmth, before)
@@ -297,7 +284,7 @@ impl Run<'_, '_> {
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.learn_length(to.dumped - from.dumped);
         }
-        Ok(to.dump_since(&from))
+        Ok(to.since(&from).dumped_per_s)
     }
 
     /// Runs until OLTP reads nothing of the hot table in two successive samples, or until the
@@ -331,22 +318,21 @@ impl Run<'_, '_> {
                 _ => (&mut self.own, length),
             };
             let (from, to) = instance.run(BESIDE, length, self.progress)?;
-            Ok((to.tps_since(&from), to.dump_since(&from)))
+            Ok(to.since(&from))
         };
-        let decided = |turns: &[Vec<(f64, f64)>]| {
-            let [own, ceiling] = turns else { return true };
-            let (own, ceiling) = (Pace::of(own), Pace::of(ceiling));
-            shares::decided(&ratios(&own.tps, &ceiling.tps), &ratios(&own.dump, &ceiling.dump))
+        let decided = |turns: &[Vec<Window>]| match turns {
+            [own, ceiling] => shares::decided(own, ceiling),
+            _ => true,
         };
-        let turns = in_turns(sides, rounds, turn, decided)?;
+        let mut turns = in_turns(sides, rounds, turn, decided)?.into_iter();
         if let Some(ceiling) = &mut self.ceiling {
             ceiling.stop_oltp();
             ceiling.stop_dump();
         }
         let end = self.own.mark()?;
         Ok(Turns {
-            own: Pace::of(&turns[0]),
-            ceiling: turns.get(1).map(|turns| Pace::of(turns)).unwrap_or_default(),
+            own: turns.next().unwrap_or_default(),
+            ceiling: turns.next().unwrap_or_default(),
             hot_reads: end.hot_reads_since(&start),
             young: end.young_since(&start),
             dumped_rows: self.own.rows((end.dumped - start.dumped) as f64),
@@ -363,7 +349,8 @@ impl Run<'_, '_> {
         resident: [Vec<Resident>; 3],
     ) -> ContenderOutcome {
         let scale = self.options.scale;
-        let seconds = |of: &[f64]| of.iter().map(|&b| self.own.dump_seconds(b)).collect();
+        let tps = |windows: &[Window]| windows.iter().map(|w| w.tps).collect();
+        let seconds = |windows: &[Window]| windows.iter().map(|w| self.own.dump_seconds(w.dumped_per_s)).collect();
         let (samples, phases) = self.own.series();
         let of = Outcome {
             subject: self.contender.to_string(),
@@ -371,10 +358,10 @@ impl Run<'_, '_> {
             rate: self.options.oltp.rate,
             tps_alone,
             dump_s_alone: Some(self.own.dump_seconds(dump_alone)),
-            dump_s_beside: seconds(&turns.own.dump),
-            ceiling_dump_s: seconds(&turns.ceiling.dump),
-            tps_beside: turns.own.tps,
-            ceiling_tps: turns.ceiling.tps,
+            dump_s_beside: seconds(&turns.own),
+            ceiling_dump_s: seconds(&turns.ceiling),
+            tps_beside: tps(&turns.own),
+            ceiling_tps: tps(&turns.ceiling),
             p95_ms: median(p95),
             hot_reads: turns.hot_reads,
             turnovers: turns.dumped_rows / f64::from(scale.hot_rows()),
