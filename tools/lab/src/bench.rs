@@ -27,7 +27,7 @@ pub struct Sample {
     pub dump_rows_per_s: f64,
     /// Hot-table pages read from disk per second, if the subject reports them.
     pub hot_reads_per_s: Option<f64>,
-    /// MB resident, in the order of [`segments`].
+    /// MB resident, in the order of [`SEGMENTS`].
     pub resident_mb: Vec<f64>,
 }
 
@@ -98,18 +98,20 @@ impl<P> Mark<P> {
     }
 }
 
-/// A slice of the pool in charts: an index of a table, or everything else.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A slice of the pool in charts: an index of a table.
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Segment {
-    pub table: String,
-    pub index: String,
+    pub table: &'static str,
+    pub index: &'static str,
 }
 
 /// The indexes that are charted.
-pub fn segments() -> Vec<Segment> {
-    let segment = |(table, index): (&str, &str)| Segment { table: table.to_owned(), index: index.to_owned() };
-    [(HOT, "PRIMARY"), (HOT, "k"), (BIG, "PRIMARY"), (BIG, "k")].map(segment).to_vec()
-}
+pub const SEGMENTS: [Segment; 4] = [
+    Segment { table: HOT, index: "PRIMARY" },
+    Segment { table: HOT, index: "k" },
+    Segment { table: BIG, index: "PRIMARY" },
+    Segment { table: BIG, index: "k" },
+];
 
 /// The samples and phases of a run.
 #[derive(Debug)]
@@ -238,7 +240,7 @@ impl Bench {
             tps: window.tps,
             dump_rows_per_s: window.dumped_per_s,
             hot_reads_per_s: mark.hot_reads_since(last).map(|reads| per_second(reads, window.seconds)),
-            resident_mb: segments().iter().map(|s| mark.pool.mb(mark.pool.resident_of(&s.table, &s.index))).collect(),
+            resident_mb: SEGMENTS.map(|s| mark.pool.mb(mark.pool.resident_of(s.table, s.index))).to_vec(),
         };
         if self.drawn {
             progress.picture.push(window.tps);

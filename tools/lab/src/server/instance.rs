@@ -14,7 +14,7 @@ use super::contender::Contender;
 use super::load::{Dump, Oltp, Sysbench};
 use super::own::OwnServer;
 use super::probe::Probe;
-use crate::bench::{Mark, Phase, Recording, Sample, segments};
+use crate::bench::{Mark, Phase, Recording, SEGMENTS, Sample};
 use crate::experiments::sideload::outcome::mb_of;
 use crate::measure::{human, per_second};
 use crate::pin::Cores;
@@ -89,7 +89,7 @@ impl<'c> Instance<'c> {
             bytes_per_row: BYTES_PER_ROW,
             big_rows: spec.big_rows,
             listing_every: spec.listed.then(|| (spec.pool_bytes / (16 << 10) / PAGES_PER_LISTING).max(1)),
-            listed: vec![0.0; segments().len()],
+            listed: vec![0.0; SEGMENTS.len()],
             recording: Recording::new(&spec.contender.to_string()),
             server: None,
         })
@@ -243,7 +243,7 @@ impl<'c> Instance<'c> {
         self.stop_clients(true);
         let resident = self.resident()?;
         self.stop_clients(false);
-        self.listed = segments().iter().map(|s| mb_of(&resident, &s.table, &s.index)).collect();
+        self.listed = SEGMENTS.map(|s| mb_of(&resident, s.table, s.index)).to_vec();
         Ok(began.elapsed())
     }
 

@@ -3,7 +3,7 @@
 use super::options::Start;
 use super::outcome::{FREE, mb_of};
 use super::scenario::{Ceiling, PolicyOutcome};
-use crate::bench::segments;
+use crate::bench::SEGMENTS;
 use crate::figures::{Shown, cells};
 use crate::measure::{human, median, or_dash};
 use crate::text::table;
@@ -62,7 +62,7 @@ pub fn pool_content(outcome: &PolicyOutcome) -> String {
         let mb = outcome.of.resident.iter().map(|list| format!("{:.2}", mb_of(list, name, index)));
         [name.to_owned(), index.to_owned()].into_iter().chain(mb).collect()
     };
-    let mut rows: Vec<Vec<String>> = segments().iter().map(|s| row(&s.table, &s.index)).collect();
+    let mut rows: Vec<Vec<String>> = SEGMENTS.iter().map(|s| row(s.table, s.index)).collect();
     rows.push(row(FREE, ""));
     out.push_str(&table(&header, &rows, 2));
     out

@@ -32,7 +32,7 @@ use claims::claims;
 pub use options::{BIG, HOT, Options, Start};
 use scenario::{Ceiling, PolicyOutcome};
 
-use crate::bench::segments;
+use crate::bench::SEGMENTS;
 use crate::document::{Document, Run, merged};
 use crate::machine::Machine;
 use crate::picture::Picture;
@@ -135,7 +135,7 @@ fn ceiling_run(ceiling: &Ceiling) -> Run {
         "tps_alone": ceiling.tps_alone,
         "hot_pages": ceiling.hot_pages,
         "big_pages": ceiling.big_pages,
-        "segments": segments(),
+        "segments": SEGMENTS,
         "samples": samples,
         "phases": phases,
     });

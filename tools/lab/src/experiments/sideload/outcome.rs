@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::options::Start;
-use crate::bench::{Phase, Sample, segments};
+use crate::bench::{Phase, SEGMENTS, Sample, Segment};
 use crate::claims::Evidence;
 use crate::document::{Run, merged};
 use crate::measure::{Figure, human};
@@ -121,15 +121,11 @@ impl Outcome {
     /// The outcome as a run of the document, with what only this kind of subject measures.
     pub fn run(&self, target: &str, load: &str, others: Value) -> Run {
         let resident = |moment: usize| {
-            let mut rows: Vec<(String, String)> = segments().into_iter().map(|s| (s.table, s.index)).collect();
-            if self.resident[moment].iter().any(|r| r.table == FREE) {
-                rows.push((FREE.to_owned(), String::new()));
-            }
-            let row = |(table, index): (String, String)| {
-                let mb = self.mb(moment, &table, &index);
-                json!({"table": table, "index": index, "mb": mb})
-            };
-            Value::Array(rows.into_iter().map(row).collect())
+            let has_free = self.resident[moment].iter().any(|r| r.table == FREE);
+            let free = has_free.then_some(Segment { table: FREE, index: "" });
+            let row =
+                |Segment { table, index }| json!({"table": table, "index": index, "mb": self.mb(moment, table, index)});
+            SEGMENTS.into_iter().chain(free).map(row).collect::<Value>()
         };
         let warmth = |w: Warmth| json!({"reached": w.reached, "seconds": w.seconds, "reads": w.reads});
         let measured = json!({
@@ -153,7 +149,7 @@ impl Outcome {
             "made_young": self.young.map(|y| y.0),
             "not_young": self.young.map(|y| y.1),
             "resident_mb": {"before": resident(0), "during": resident(1), "after": resident(2)},
-            "segments": segments(),
+            "segments": SEGMENTS,
             "pool_mb": self.pool_mb,
             "samples": self.samples,
             "phases": self.phases,

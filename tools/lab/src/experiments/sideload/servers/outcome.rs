@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::diagnosis;
-use crate::bench::{Segment, segments};
+use crate::bench::{SEGMENTS, Segment};
 use crate::claims::Claim;
 use crate::document::Run;
 use crate::experiments::sideload::outcome::Outcome;
@@ -63,9 +63,10 @@ pub fn text(outcomes: &[ContenderOutcome]) -> String {
     text.push_str("\nMB of the cache before, beside and after the dump:\n\n");
     let mut rows = Vec::new();
     for o in outcomes.iter().map(|o| &o.of).filter(|o| o.tells_its_content()) {
-        for Segment { table, index } in segments() {
-            let mb: Vec<String> = (0..3).map(|moment| format!("{:.2}", o.mb(moment, &table, &index))).collect();
-            rows.push([vec![o.subject.clone(), o.start.name().to_owned(), table, index], mb].concat());
+        for Segment { table, index } in SEGMENTS {
+            let mb: Vec<String> = (0..3).map(|moment| format!("{:.2}", o.mb(moment, table, index))).collect();
+            let names = [&o.subject, o.start.name(), table, index].map(str::to_owned);
+            rows.push(names.into_iter().chain(mb).collect());
         }
     }
     text.push_str(&table(&["engine", "start", "table", "index", "before", "beside", "after"], &rows, 4));

@@ -1,12 +1,6 @@
 //! The experiment on private servers: every engine, warm and cold, in turns with the same engine
-//! whose pool holds both tables.
-//!
-//! ```text
-//! warm:  one dump | OLTP warms up | OLTP alone |
-//!        the dump starts: both, in turns with the ceiling | the dump stops
-//! cold:  the dump alone | OLTP starts: both, until the hot table is resident or patience ends |
-//!        both, in turns with the ceiling
-//! ```
+//! whose pool holds both tables. The parts of a run are those of the `scenario` on the embedded
+//! engine.
 //!
 //! Server and clients have cores of their own. OLTP and dump share the server's, so their
 //! throughput shows the effect of the cache only against the *ceiling*: the same engine, the same
