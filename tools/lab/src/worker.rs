@@ -124,15 +124,6 @@ impl Work {
     }
 }
 
-/// The speed of OLTP.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Speed {
-    /// As fast as it can.
-    Full,
-    /// At a fixed rate, transactions per second, open loop.
-    Rate(f64),
-}
-
 /// An OLTP load.
 #[derive(Clone, Copy, Debug)]
 pub struct OltpLoad {
@@ -142,8 +133,8 @@ pub struct OltpLoad {
     /// The distribution of the rows.
     pub distribution: Kind,
     pub sessions: usize,
-    /// The speed of all sessions together.
-    pub speed: Speed,
+    /// Transactions per second of all sessions together, open loop; `None` for as fast as they can.
+    pub rate: Option<f64>,
     pub seed: u64,
 }
 
@@ -305,13 +296,8 @@ fn oltp(place: &Place, load: OltpLoad, session: usize) -> Result<()> {
     let mut sql = place.target.sql();
     let distribution = Distribution::new(load.distribution, u64::from(load.rows));
     let mut client = Client::new(load.mix, load.rows, distribution, load.seed, session as u64);
-    let mut schedule = match load.speed {
-        Speed::Full => None,
-        Speed::Rate(rate) => {
-            let seed = load.seed ^ session as u64;
-            Some(Schedule::new(rate / load.sessions as f64, clock.now(), seed))
-        }
-    };
+    let seed = load.seed ^ session as u64;
+    let mut schedule = load.rate.map(|rate| Schedule::new(rate / load.sessions as f64, clock.now(), seed));
     while place.gate.pass(&place.stop) {
         let now = clock.now();
         let due = match schedule.as_mut().map(|s| s.poll(now)) {

@@ -6,7 +6,6 @@ use super::scenario::PolicyOutcome;
 use super::shares;
 use crate::claims::{Bar, Claim, Evidence};
 use crate::target::{Hint, Policy};
-use crate::worker::Speed;
 
 /// Most pages read until warm, as a multiple of a cold start without the dump.
 const COLD_READS: Bar = Bar::AtMost(1.05);
@@ -25,7 +24,7 @@ const MADE_YOUNG_LATE: Bar = Bar::AtMost(0.25);
 const NOT_YOUNG: Bar = Bar::AtLeast(10.0);
 
 fn find(outcomes: &[PolicyOutcome], start: Start, is: impl Fn(&Policy) -> bool) -> Option<&PolicyOutcome> {
-    outcomes.iter().find(|o| o.of.start == start && o.speed == Speed::Full && is(&o.policy))
+    outcomes.iter().find(|o| o.of.start == start && o.of.rate.is_none() && is(&o.policy))
 }
 
 /// All claims of the experiment. `spinning` is true if the disk is one on which a seek takes the
@@ -123,7 +122,7 @@ mod tests {
             young: Some((95, 0)),
             ..Outcome::default()
         };
-        PolicyOutcome { policy, speed: Speed::Full, tps_in_cold: vec![tps; 3], dumped_pages: 100.0, of }
+        PolicyOutcome { policy, tps_in_cold: vec![tps; 3], dumped_pages: 100.0, of }
     }
 
     fn all_good() -> Vec<PolicyOutcome> {

@@ -7,14 +7,10 @@ use crate::bench::SEGMENTS;
 use crate::figures::{Shown, cells};
 use crate::measure::{human, median, or_dash};
 use crate::text::table;
-use crate::worker::Speed;
 
 /// The load of a run, in words.
-pub fn load_name(speed: Speed) -> String {
-    match speed {
-        Speed::Full => "full speed".to_owned(),
-        Speed::Rate(rate) => format!("{} tps asked", human(rate)),
-    }
+pub fn load_name(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "full speed".to_owned(), |rate| format!("{} tps asked", human(rate)))
 }
 
 /// The table of results as text.
@@ -28,7 +24,7 @@ pub fn results(outcomes: &[PolicyOutcome], ceiling: &Ceiling) -> String {
     let columns: [Shown<'_, PolicyOutcome>; 12] = [
         ("policy", &|o| o.of.subject.clone()),
         ("start", &|o| o.of.start.name().to_owned()),
-        ("load", &|o| load_name(o.speed)),
+        ("load", &|o| load_name(o.of.rate)),
         ("TPS alone", &|o| or_dash(o.of.tps_alone, human)),
         ("TPS beside", &|o| or_dash(median(&o.of.tps_beside), human)),
         ("of ceiling", &|o| or_dash(median(&o.of.oltp_ratios()), percent)),
@@ -43,7 +39,7 @@ pub fn results(outcomes: &[PolicyOutcome], ceiling: &Ceiling) -> String {
     let of_all = |values: fn(&PolicyOutcome) -> &Vec<f64>| -> String {
         or_dash(median(&outcomes.iter().flat_map(|o| values(o).iter().copied()).collect::<Vec<_>>()), human)
     };
-    let (load, tps_alone) = (load_name(Speed::Full), human(ceiling.tps_alone));
+    let (load, tps_alone) = (load_name(None), human(ceiling.tps_alone));
     let (tps, dump) = (of_all(|o| &o.of.ceiling_tps), of_all(|o| &o.of.ceiling_dump_s));
     let of_ceiling = ["pool that holds both", "-", &load, &tps_alone, &tps, "-", "-", "-", &dump, "-", "0", "-"];
     rows.insert(0, of_ceiling.map(str::to_owned).to_vec());
@@ -53,7 +49,7 @@ pub fn results(outcomes: &[PolicyOutcome], ceiling: &Ceiling) -> String {
 /// The pool's content by table and index, before, during and after the dump, in the form of the
 /// published listing.
 pub fn pool_content(outcome: &PolicyOutcome) -> String {
-    let mut out = format!("{}, {}, {}\n", outcome.of.subject, outcome.of.start.name(), load_name(outcome.speed));
+    let mut out = format!("{}, {}, {}\n", outcome.of.subject, outcome.of.start.name(), load_name(outcome.of.rate));
     let header = match outcome.of.start {
         Start::Warm => ["table", "index", "MB before", "MB beside the dump", "MB after"],
         Start::Cold => ["table", "index", "MB of the dump alone", "MB beside the dump", "MB after"],

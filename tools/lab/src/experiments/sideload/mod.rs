@@ -29,6 +29,7 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use claims::claims;
+use options::Planned;
 pub use options::{BIG, HOT, Options, Start};
 use scenario::{Ceiling, PolicyOutcome};
 
@@ -40,7 +41,6 @@ use crate::pin::Role;
 use crate::progress::Progress;
 use crate::target::{Content, EMBEDDED, EmbeddedSite, Hint, Policy, TableSpec, described, disk};
 use crate::text::wrapped;
-use crate::worker::Speed;
 use scale::Scale;
 use scenario::Stage;
 
@@ -60,8 +60,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     // What the experiment is about comes first, and is on the terminal within seconds.
     plan.sort_by_key(|(_, run)| !shows_the_point(run));
     let mut outcomes = Vec::new();
-    for (place, (policy, start, speed)) in plan {
-        outcomes.push((place, stage.run(&mut ceiling, policy, start, speed)?));
+    for (place, run) in plan {
+        outcomes.push((place, stage.run(&mut ceiling, run)?));
     }
     outcomes.sort_by_key(|(place, _)| *place);
     let outcomes: Vec<PolicyOutcome> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
@@ -87,9 +87,9 @@ fn load(options: &Options) -> Result<EmbeddedSite> {
 }
 
 /// True for the cold start that collapses, and for the one that does not.
-fn shows_the_point(&(policy, start, speed): &(Policy, Start, Speed)) -> bool {
+fn shows_the_point(&(policy, start, rate): &Planned) -> bool {
     let shown = matches!(policy, Policy::Midpoint { time_ms: 0, .. } | Policy::Holdfast { hint: Hint::Declared });
-    shown && start == Start::Cold && speed == Speed::Full
+    shown && start == Start::Cold && rate.is_none()
 }
 
 fn text(outcomes: &[PolicyOutcome], ceiling: &Ceiling, scale: &Scale) -> String {
@@ -143,5 +143,5 @@ fn ceiling_run(ceiling: &Ceiling) -> Run {
 }
 
 fn outcome_run(o: &PolicyOutcome) -> Run {
-    o.of.run(EMBEDDED, &listing::load_name(o.speed), json!({"dumped_pages": o.dumped_pages}))
+    o.of.run(EMBEDDED, &listing::load_name(o.of.rate), json!({"dumped_pages": o.dumped_pages}))
 }

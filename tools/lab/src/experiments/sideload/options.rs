@@ -8,7 +8,6 @@ use holdfast_workload::dist::Kind;
 use super::scale::Scale;
 use crate::pin::Cores;
 use crate::target::{Hint, Policy};
-use crate::worker::Speed;
 
 /// The OLTP table.
 pub const HOT: &str = "sbtest1";
@@ -50,23 +49,26 @@ pub struct Options {
     pub seed: u64,
 }
 
+/// A run: its policy, the load that starts first, and the rate of OLTP; `None` for full speed.
+pub(super) type Planned = (Policy, Start, Option<f64>);
+
 impl Options {
     /// The runs of the experiment in the order of its tables.
-    pub(super) fn plan(&self) -> Vec<(Policy, Start, Speed)> {
+    pub(super) fn plan(&self) -> Vec<Planned> {
         let midpoint = |time_ms| Policy::Midpoint { pct: 37, time_ms };
         let holdfast = |hint| Policy::Holdfast { hint };
-        let both = || vec![Speed::Full, Speed::Rate(self.rate)];
+        let both = || vec![None, Some(self.rate)];
         let mut plan = vec![
             (midpoint(0), both()),
             (midpoint(self.scale.old_blocks_time_ms()), both()),
             (holdfast(Hint::Declared), both()),
-            (holdfast(Hint::Undeclared), vec![Speed::Full]),
+            (holdfast(Hint::Undeclared), vec![None]),
         ];
         if self.policy_alone {
-            plan.push((holdfast(Hint::Off), vec![Speed::Full]));
+            plan.push((holdfast(Hint::Off), vec![None]));
         }
-        let starts = |(policy, speeds): (Policy, Vec<Speed>)| {
-            let start = move |start| speeds.clone().into_iter().map(move |speed| (policy, start, speed));
+        let starts = |(policy, rates): (Policy, Vec<Option<f64>>)| {
+            let start = move |start| rates.clone().into_iter().map(move |rate| (policy, start, rate));
             [Start::Warm, Start::Cold].into_iter().flat_map(start)
         };
         plan.into_iter().flat_map(starts).collect()

@@ -18,7 +18,7 @@ use anyhow::Result;
 use holdfast_workload::sysbench::Mix;
 use holdfast_workload::{Scan, TableNo};
 
-use super::options::{BIG, HOT, Options, Start};
+use super::options::{BIG, HOT, Options, Planned, Start};
 use super::outcome::{FREE, Outcome, Warmth};
 use super::scale::Scale;
 use super::shares::{self, TURNOVERS};
@@ -26,7 +26,7 @@ use crate::bench::{self, Bench, Window};
 use crate::progress::Progress;
 use crate::target::{EmbeddedSite, Hint, Policy, PoolState, Resident, Target, TargetSpec};
 use crate::turns::{Rounds, in_turns};
-use crate::worker::{DumpLoad, OltpLoad, Speed, Workers};
+use crate::worker::{DumpLoad, OltpLoad, Workers};
 
 type Mark = bench::Mark<PoolState>;
 
@@ -35,8 +35,6 @@ type Mark = bench::Mark<PoolState>;
 pub struct PolicyOutcome {
     /// The policy.
     pub policy: Policy,
-    /// The speed of OLTP.
-    pub speed: Speed,
     /// TPS beside the dump, by sample, of the second half of a cold start that reached nothing.
     pub tps_in_cold: Vec<f64>,
     /// Pages that the dump went through while pages were made young. In a cold run by the dump
@@ -81,13 +79,13 @@ pub struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    fn oltp(&self, speed: Speed) -> OltpLoad {
+    fn oltp(&self, rate: Option<f64>) -> OltpLoad {
         OltpLoad {
             mix: Mix::READ_ONLY,
             rows: self.scale.hot_rows(),
             distribution: self.options.distribution,
             sessions: self.options.threads,
-            speed,
+            rate,
             seed: self.options.seed,
         }
     }
@@ -129,7 +127,7 @@ impl Stage<'_> {
         bench.workers.stop_dump()?;
         let pool = bench.workers.target().pool()?;
         let (hot_pages, big_pages) = (pool.resident_of(HOT, "PRIMARY"), pool.resident_of(BIG, "PRIMARY"));
-        bench.workers.start_oltp(self.oltp(Speed::Full))?;
+        bench.workers.start_oltp(self.oltp(None))?;
         bench.run("warm-up", self.scale.minutes(0.3), self.progress)?;
         let from = bench.mark()?;
         bench.run("OLTP alone", self.scale.minutes(1.0), self.progress)?;
@@ -149,18 +147,15 @@ impl Stage<'_> {
     }
 
     /// Runs one policy.
-    pub fn run(&mut self, ceiling: &mut Ceiling, policy: Policy, start: Start, speed: Speed) -> Result<PolicyOutcome> {
-        let speed_name = match speed {
-            Speed::Full => "full speed".to_owned(),
-            Speed::Rate(rate) => format!("{rate:.0} tps asked"),
-        };
-        self.progress.step(&format!("{policy}, {}, {speed_name}", start.name()));
+    pub fn run(&mut self, ceiling: &mut Ceiling, (policy, start, rate): Planned) -> Result<PolicyOutcome> {
+        let speed = rate.map_or_else(|| "full speed".to_owned(), |rate| format!("{rate:.0} tps asked"));
+        self.progress.step(&format!("{policy}, {}, {speed}", start.name()));
         let spec = TargetSpec { policy, pool_bytes: self.scale.pool_bytes(), copy: 0 };
         let bench = self.bench(&policy.to_string(), &spec, self.scale.sample_interval())?;
-        let full = if let Speed::Rate(rate) = speed { rate } else { ceiling.tps_alone };
-        let rate = if speed == Speed::Full { "" } else { ", at the rate" };
-        self.progress.picture.begin(&format!("{policy}, {}{rate}", start.name()), full);
-        let run = Running { stage: self, ceiling, bench, policy, speed };
+        let at_the_rate = if rate.is_none() { "" } else { ", at the rate" };
+        let full = rate.unwrap_or(ceiling.tps_alone);
+        self.progress.picture.begin(&format!("{policy}, {}{at_the_rate}", start.name()), full);
+        let run = Running { stage: self, ceiling, bench, policy, rate };
         match start {
             Start::Warm => run.warm(),
             Start::Cold => run.cold(),
@@ -174,7 +169,8 @@ struct Running<'r, 'a> {
     ceiling: &'r mut Ceiling,
     bench: Bench,
     policy: Policy,
-    speed: Speed,
+    /// The rate that OLTP is held to; `None` for full speed.
+    rate: Option<f64>,
 }
 
 /// The longest time in which the dump may turn the pool over twice: ten times what it needs.
@@ -202,18 +198,18 @@ impl Running<'_, '_> {
     }
 
     fn warm(mut self) -> Result<PolicyOutcome> {
-        let measured = self.speed == Speed::Full;
+        let measured = self.rate.is_none();
         self.stage.site.set_slow(false);
         let unpaced = DumpLoad { rows_per_second: None, ..self.stage.dump(self.policy) };
         self.turn_over(unpaced, "a dump before")?;
         self.bench.workers.stop_dump()?;
         self.stage.site.set_slow(measured);
-        self.bench.workers.start_oltp(self.stage.oltp(Speed::Full))?;
+        self.bench.workers.start_oltp(self.stage.oltp(None))?;
         self.bench.drawn = true;
         let (warmth, _) = self.until_warm("warm-up", 20.0)?;
         self.stage.site.set_slow(true);
-        if let Speed::Rate(_) = self.speed {
-            self.bench.workers.start_oltp(self.stage.oltp(self.speed))?;
+        if self.rate.is_some() {
+            self.bench.workers.start_oltp(self.stage.oltp(self.rate))?;
         }
         let before = self.bench.mark()?;
         self.bench.run("OLTP alone", self.minutes(if measured { 1.0 } else { 0.5 }), self.stage.progress)?;
@@ -243,7 +239,7 @@ impl Running<'_, '_> {
         let opened = self.bench.mark()?;
         let full = self.turn_over(self.stage.dump(self.policy), "dump alone")?;
         let before = self.bench.mark()?;
-        self.bench.workers.start_oltp(self.stage.oltp(self.speed))?;
+        self.bench.workers.start_oltp(self.stage.oltp(self.rate))?;
         self.bench.drawn = true;
         let (warmth, half) = self.until_warm("cold start beside the dump", self.stage.options.cold_minutes)?;
         let from = if warmth.reached { self.bench.mark()? } else { half };
@@ -316,7 +312,7 @@ impl Running<'_, '_> {
     /// `half`, and one turn of the ceiling.
     fn cold_state(&mut self, half: &Mark) -> Result<Beside> {
         let mut beside = Beside { own: vec![self.bench.mark()?.since(half)], ceiling: Vec::new() };
-        if self.speed == Speed::Full {
+        if self.rate.is_none() {
             let turn = self.minutes(self.stage.options.turn_minutes);
             let from = self.ceiling.bench.mark()?;
             self.ceiling.bench.run("OLTP beside the dump", turn, self.stage.progress)?;
@@ -330,7 +326,7 @@ impl Running<'_, '_> {
     fn beside(&mut self) -> Result<Beside> {
         let mut beside = Beside::default();
         let phase = "OLTP beside the dump";
-        if let Speed::Rate(_) = self.speed {
+        if self.rate.is_some() {
             let half = self.minutes(self.stage.options.rate_minutes / 2.0);
             self.bench.run(phase, half, self.stage.progress)?;
             // The first half reaches the state that the second half measures.
@@ -400,7 +396,7 @@ impl Running<'_, '_> {
         let of = Outcome {
             subject: self.policy.to_string(),
             start,
-            rate: if let Speed::Rate(rate) = self.speed { Some(rate) } else { None },
+            rate: self.rate,
             tps_beside: tps(&beside.own),
             ceiling_tps: tps(&beside.ceiling),
             dump_s_beside: dump(&beside.own),
@@ -415,8 +411,7 @@ impl Running<'_, '_> {
             ..Outcome::default()
         };
         let dumped_pages = self.dumped_pages(young_from, young_to);
-        let mut outcome =
-            PolicyOutcome { policy: self.policy, speed: self.speed, tps_in_cold: Vec::new(), dumped_pages, of };
+        let mut outcome = PolicyOutcome { policy: self.policy, tps_in_cold: Vec::new(), dumped_pages, of };
         more(&mut outcome);
         outcome
     }
