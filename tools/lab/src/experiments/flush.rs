@@ -29,7 +29,7 @@ use crate::document::Document;
 use crate::figures::{Grid, Shown};
 use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
-use crate::rig::site::{self, DiskKind, Site, Tables};
+use crate::rig::site::{self, DiskKind, Site, dbstress_tables};
 use crate::server::contender::Contender;
 use crate::server::health::Health;
 use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
@@ -89,13 +89,13 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let mut disks: Vec<_> = options.capacities.iter().map(|&capacity| ("modelled disk", &model, capacity)).collect();
     disks.push(("real disk", &real, smallest));
     let Workload::DbStress { objects } = options.workload else { anyhow::bail!("dbt2 runs on servers") };
-    let tables = Tables::DbStress(dbstress::Options::light(objects, options.sessions, 1));
+    let tables = dbstress_tables(dbstress::Options::light(objects, options.sessions, 1), options.plan.seed);
     let (mut sides, mut cases): (Vec<Embedded>, _) = (Vec::new(), Vec::new());
     for (disk, kind, capacity) in disks {
         let name = format!("{disk}, log {} MB", capacity >> 20);
         progress.step(&name);
         progress.show("loading");
-        let site = Site::load(kind, tables, options.plan.seed)?;
+        let site = Site::load(kind, &tables)?;
         let settings = site::Settings { log_bytes: Some(capacity), ..site::Settings::pool(options.workload.bytes()) };
         match sides.first_mut() {
             Some(side) => side.reopen(site, &settings)?,

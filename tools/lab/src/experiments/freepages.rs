@@ -25,7 +25,7 @@ use crate::figures::Grid;
 use crate::measure::{Figure, human, or_dash};
 use crate::progress::Progress;
 use crate::rig::sessions::SEL2;
-use crate::rig::site::{self, Site, Tables};
+use crate::rig::site::{self, Site, dbstress_tables};
 use crate::server::contender::SMALLEST;
 use crate::server::options::size;
 use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
@@ -72,10 +72,10 @@ impl Options {
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading");
     progress.show(&format!("{} objects", options.objects));
-    let tables = Tables::DbStress(dbstress::Options::light(options.objects, options.sessions, 1));
+    let tables = dbstress_tables(dbstress::Options::light(options.objects, options.sessions, 1), options.plan.seed);
     let kind = options.plan.files();
     let settings = site::Settings { log_bytes: Some(options.log_bytes), ..site::Settings::pool(options.pool_bytes()) };
-    let site = Site::load(&kind, tables, options.plan.seed)?;
+    let site = Site::load(&kind, &tables)?;
     let mut sides = [Embedded::open("holdfast", site, &settings, Instant::now())?];
     let words = format!("on files in {}", options.plan.dir.display());
     let place = Place::embedded(&words, "a sync at every commit", Some(&options.plan.dir));

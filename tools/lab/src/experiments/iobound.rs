@@ -42,7 +42,7 @@ use crate::rig::fio::{Fio, Job};
 use crate::rig::load::{Load, Turn};
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
-use crate::rig::site::{DiskKind, Settings, Site, Tables};
+use crate::rig::site::{DiskKind, Settings, Site, dbstress_tables};
 use crate::server::turns::Plan;
 use crate::server::turns::workload::{MODES, Workload};
 use crate::target::EMBEDDED;
@@ -214,14 +214,14 @@ impl Case {
 
 /// Runs the experiment.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
-    let tables = Tables::DbStress(load(options, WIDTHS[1], 0));
+    let tables = dbstress_tables(load(options, WIDTHS[1], 0), options.plan.seed);
     let mut cases: Vec<Case> = Vec::new();
     for (method, flush) in METHODS {
         progress.step(method);
         progress.show("loading");
         let kind = DiskKind::Real { dir: options.plan.dir.clone(), method: flush };
-        let site = Site::load(&kind, tables, options.plan.seed)?;
-        let twin = Site::load(&kind, tables, options.plan.seed)?;
+        let site = Site::load(&kind, &tables)?;
+        let twin = Site::load(&kind, &tables)?;
         for mode in MODES {
             cases.push(case(&site, &twin, method, mode, options, progress)?);
         }

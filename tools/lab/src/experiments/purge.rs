@@ -22,7 +22,7 @@ use crate::figures::{Grid, Shown};
 use crate::measure::{human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::sessions::{SEL2, UPDATE};
-use crate::rig::site::{DiskKind, Settings, Site, Tables};
+use crate::rig::site::{DiskKind, Settings, Site, dbstress_tables};
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, Of, grid, tps};
 use crate::server::turns::running::{OnServer, There};
 use crate::server::turns::side::{self, Data, Side};
@@ -60,10 +60,10 @@ const P99: Bar = Bar::AtMost(1.2);
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading two databases");
     progress.show(&format!("{} objects each", options.objects));
-    let tables = Tables::DbStress(dbstress::Options::light(options.objects, options.sessions, 1));
+    let tables = dbstress_tables(dbstress::Options::light(options.objects, options.sessions, 1), options.plan.seed);
     let (settings, began) = (Settings::pool(options.pool_bytes), Instant::now());
     let side = |name| {
-        let site = Site::load(&DiskKind::Memory, tables, options.plan.seed)?;
+        let site = Site::load(&DiskKind::Memory, &tables)?;
         Embedded::open(name, site, &settings, began)
     };
     let mut sides = [side("no snapshot")?, side("snapshot held")?];

@@ -29,7 +29,7 @@ use crate::rig::load::Turn;
 use crate::rig::memory;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
-use crate::rig::site::{Settings, Site, Tables};
+use crate::rig::site::{Settings, Site, dbstress_tables};
 use crate::server::turns::Plan;
 use crate::server::turns::workload::Workload;
 use crate::stats::{Estimate, middle};
@@ -89,7 +89,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading");
     progress.show(&format!("{} objects", options.objects));
     let kind = options.plan.files();
-    let mut site = Site::load(&kind, Tables::DbStress(load), options.plan.seed)?;
+    let mut site = Site::load(&kind, &dbstress_tables(load, options.plan.seed))?;
     let (outcome, charts) = match measure(options, load, &site, progress) {
         Ok(measured) => measured,
         Err(error) => return Err(error.context(format!("the data is kept in {}", kept(&mut site)))),
@@ -454,7 +454,7 @@ mod tests {
     fn the_first_failure_of_a_job_ends_the_load() {
         let dir = tempfile::tempdir().unwrap();
         let kind = DiskKind::Real { dir: dir.path().to_owned(), method: FlushMethod::Fsync };
-        let site = Site::load(&kind, Tables::DbStress(dbstress::Options::light(10, 1, 1)), 1).unwrap();
+        let site = Site::load(&kind, &dbstress_tables(dbstress::Options::light(10, 1, 1), 1)).unwrap();
         let options = Options { plan: Plan::default(), objects: 10, sessions: 1, pool_bytes: 8 << 20 };
         let db = site.open(&Settings::pool(options.pool_bytes)).unwrap();
         db.create_table(&definition("passing", false)).unwrap();

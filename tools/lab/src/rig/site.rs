@@ -120,29 +120,6 @@ impl Settings {
     }
 }
 
-/// The tables and their rows.
-#[derive(Clone, Copy, Debug)]
-pub enum Tables {
-    /// One `sbtest`.
-    Sbtest {
-        /// Rows.
-        rows: u32,
-    },
-    /// dbSTRESS.
-    DbStress(dbstress::Options),
-}
-
-impl Tables {
-    fn list(self, seed: u64) -> Vec<TableSpec> {
-        let options = match self {
-            Tables::Sbtest { rows } => return vec![TableSpec { name: "sbtest", seed, content: Content::Sbtest(rows) }],
-            Tables::DbStress(options) => options,
-        };
-        let tables = dbstress::table_names(options.hpk).iter().zip(dbstress::Table::ALL);
-        tables.map(|(name, table)| TableSpec { name, seed, content: Content::DbStress(options, table) }).collect()
-    }
-}
-
 /// A table of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSpec {
@@ -167,6 +144,12 @@ pub enum Content {
     DbStress(dbstress::Options, dbstress::Table),
 }
 
+/// The tables of dbSTRESS.
+pub fn dbstress_tables(options: dbstress::Options, seed: u64) -> Vec<TableSpec> {
+    let tables = dbstress::table_names(options.hpk).iter().zip(dbstress::Table::ALL);
+    tables.map(|(name, table)| TableSpec { name, seed, content: Content::DbStress(options, table) }).collect()
+}
+
 /// The data, and the disk that it is on.
 pub struct Site {
     disk: Arc<dyn Disk>,
@@ -178,15 +161,14 @@ pub struct Site {
 }
 
 impl Site {
-    /// Loads `tables` with `seed`, at memory speed if the disk is a model.
-    pub fn load(kind: &DiskKind, tables: Tables, seed: u64) -> Result<Site> {
+    /// Loads `tables`, at memory speed if the disk is a model.
+    pub fn load(kind: &DiskKind, tables: &[TableSpec]) -> Result<Site> {
         let dir = kind.new_dir()?;
         let name = dir.as_ref().map_or_else(|| PathBuf::from("lab"), |dir| dir.path().join("data.hf"));
         let (disk, model) = kind.empty(&name)?;
-        let tables = tables.list(seed);
-        let definitions = definitions(&tables);
+        let definitions = definitions(tables);
         let mut site = Site { disk, model, name, tables: definitions, files: Vec::new(), _dir: dir };
-        site.fill(&tables).context("load the tables")?;
+        site.fill(tables).context("load the tables")?;
         site.set_slow(true);
         Ok(site)
     }

@@ -36,7 +36,7 @@ use crate::machine::Machine;
 use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::control::PageLoop;
-use crate::rig::site::{Settings, Site, Tables};
+use crate::rig::site::{Content, Settings, Site, TableSpec};
 use crate::target::EMBEDDED;
 
 /// The results.
@@ -52,7 +52,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading the table");
     progress.show(&format!("{} rows", options.rows));
     let kind = options.plan.files();
-    let site = Site::load(&kind, Tables::Sbtest { rows: options.rows }, options.plan.seed)?;
+    let table = TableSpec { name: "sbtest", seed: options.plan.seed, content: Content::Sbtest(options.rows) };
+    let site = Site::load(&kind, &[table])?;
     let outcome = measure(&site, options, progress)?;
     let machine = Machine::this(Some(&options.plan.dir));
     let settings = json!({
