@@ -1,11 +1,11 @@
 //! Two engines in turns, in one server: what commands that compare them share.
 
-use std::fs;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+pub use holdfast_server::server::processor_time;
 use serde_json::Value;
 
 /// The server counts as idle once it took at most this share of a moment.
@@ -62,17 +62,6 @@ pub fn settle(pid: u32, patience: Duration) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-/// What a process has used of the processors so far.
-pub fn processor_time(pid: u32) -> anyhow::Result<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).context("the server is gone")?;
-    let ticks = stat.rsplit_once(')').and_then(|(_, rest)| {
-        let mut fields = rest.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
-        Some(fields.next()?? + fields.next()??)
-    });
-    // A tick is a hundredth of a second, on every Linux that Debian has.
-    Ok(Duration::from_millis(10 * ticks.context("/proc/PID/stat has no times")?))
 }
 
 /// Prints the table, and writes the JSON to a file; to standard output in place of the table if the

@@ -479,6 +479,18 @@ fn stat_of(pid: &str) -> Option<String> {
     stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().to_owned())
 }
 
+/// What a process has used of the processors so far.
+///
+/// # Errors
+/// If there is no such process.
+pub fn processor_time(pid: u32) -> anyhow::Result<Duration> {
+    let stat = stat_of(&pid.to_string()).context("the server is gone")?;
+    let mut ticks = stat.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
+    let mut next = || ticks.next().flatten().context("/proc/PID/stat has no times");
+    // A tick is a hundredth of a second, on every Linux that Debian has.
+    Ok(Duration::from_millis(10 * (next()? + next()?)))
+}
+
 /// True if a process with this id exists and has not ended.
 fn runs(pid: &str) -> bool {
     stat_of(pid).is_some_and(|stat| !has_ended(&stat))

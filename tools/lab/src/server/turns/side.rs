@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use holdfast_server::server::processor_time;
 use holdfast_server::{Cache, Release};
 use holdfast_workload::rng::Rng;
 use mysql::Conn;
@@ -258,12 +259,7 @@ impl<'c> Side<'c> {
     }
 
     fn cpu_seconds(&self) -> Option<f64> {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process()?)).ok()?;
-        // The name in parentheses may contain any character. User and system time are the 12th and
-        // 13th field behind it.
-        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-        let ticks = fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
-        Some(ticks / rustix::param::clock_ticks_per_second() as f64)
+        processor_time(self.process()?).ok().map(|used| used.as_secs_f64())
     }
 }
 
