@@ -370,8 +370,8 @@ mod tests {
 
     #[test]
     fn a_page_with_a_bad_offset_is_not_shelved() {
-        let mut bytes = page(TxnId(1), &[b"record"]);
-        bytes[4094..].copy_from_slice(&3u16.to_le_bytes());
+        let mut bytes = page(TxnId(1), &[b"record", b"another"]);
+        bytes[4092..4094].copy_from_slice(&3u16.to_le_bytes());
         let mut batch = Batch::default();
         assert!(!batch.add(TxnId(1), CommitNo(1), PageNo(7), UndoPage::new(&bytes).unwrap()));
         assert!(batch.logs().is_empty() && batch.bytes.is_empty());

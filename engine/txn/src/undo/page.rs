@@ -73,13 +73,14 @@ pub(crate) struct UndoPage<'a>(&'a [u8]);
 
 impl<'a> UndoPage<'a> {
     /// `None` if the page is of another type, or if what it says of its records does not fit into
-    /// it.
+    /// it: they begin behind the header, and where there are none, that is where they end.
     pub fn new(page: &'a [u8]) -> Option<UndoPage<'a>> {
         let undo = UndoPage(page);
         let is_undo = *page.get(OFF_TYPE)? == PageType::Undo as u8 && page.len() > BODY_FIRST;
         let end = usize::from(undo.end());
         let fits = end >= BODY_EXTENSION && end + 2 * usize::from(undo.count()) <= page.len();
-        (is_undo && fits).then_some(undo)
+        let first = if undo.count() == 0 { Some(undo.end()) } else { undo.offset(0) };
+        (is_undo && fits && first == Some(body(undo.is_first()))).then_some(undo)
     }
 
     pub fn owner(self) -> TxnId {
@@ -312,6 +313,7 @@ mod tests {
         let mut page = page_with(&header(TxnId(9), true, LogState::Committed, PageNo(7), PageNo(0)));
         let new = beginning(TxnId(12), 1, 250);
         page[OFF_OWNER..OFF_OWNER + new.len()].copy_from_slice(&new);
+        put_u16(&mut page, slot_offset(4096, 0), body(true));
         let undo = UndoPage::new(&page).unwrap();
         assert_eq!((undo.owner(), undo.count(), undo.end(), undo.last()), (TxnId(12), 1, 250, PageNo(7)));
         assert_eq!((undo.is_first(), undo.state(), undo.xid()), (true, Some(LogState::Active), Some(&b""[..])));
@@ -330,7 +332,16 @@ mod tests {
         assert_eq!(undo.record(1), Some(&b"de"[..]));
         assert_eq!(undo.record(2), None);
         assert_eq!(undo.record(u16::MAX), None);
-        put_u16(&mut page, slot_offset(4096, 0), 5000);
+        put_u16(&mut page, slot_offset(4096, 1), 5000);
+        let undo = UndoPage::new(&page).unwrap();
+        assert_eq!((undo.record(0), undo.record(1)), (None, None));
+        for begin in [5000, 99] {
+            put_u16(&mut page, slot_offset(4096, 0), begin);
+            assert!(UndoPage::new(&page).is_none(), "the first record begins elsewhere");
+        }
+        put_u16(&mut page, OFF_COUNT, 0);
+        assert!(UndoPage::new(&page).is_none(), "there are records, and none is counted");
+        put_u16(&mut page, OFF_END, 96);
         assert_eq!(UndoPage::new(&page).unwrap().record(0), None);
         page[OFF_TYPE] = PageType::Tree as u8;
         assert!(UndoPage::new(&page).is_none());
