@@ -4,7 +4,9 @@
 mod common;
 
 use common::{ROWS, value};
+use holdfast::io::{Disk, FileKind, OpenOptions};
 use holdfast::{Database, VerifyOptions};
+use holdfast_base::page::{PageHeader, PageType};
 use holdfast_testkit::CrashDisk;
 
 fn unreached(db: &Database) -> u64 {
@@ -60,4 +62,33 @@ fn when_nobody_is_writing() {
     assert!(db.compact().unwrap().pages_reclaimed > 0);
     assert_eq!(unreached(&db), 0);
     common::assert_filled(&db, 0, 50);
+}
+
+/// Spoils every page of a file that is one of a large value, or free.
+fn spoil_large_values(disk: &CrashDisk, name: &str) {
+    let file = disk.open(name, OpenOptions::new(FileKind::Data)).unwrap();
+    let mut page = vec![0; 4096];
+    for at in (0..file.len().unwrap()).step_by(page.len()) {
+        file.read_at(at, &mut page).unwrap();
+        let kind = PageHeader::decode(&page).map(|header| header.page_type);
+        if kind.is_none_or(|kind| matches!(kind, PageType::Overflow | PageType::Free)) {
+            file.write_at(at, &[7; 4096]).unwrap();
+        }
+    }
+}
+
+/// A check and a compaction read such pages into the cache, which disabled the table.
+#[test]
+fn be_it_damaged_or_not() {
+    let (disk, db) = with_lost_pages();
+    let file = db.list_tables().remove(0).file;
+    db.close().unwrap();
+    spoil_large_values(&disk, &file);
+    let db = common::open_on(&disk);
+    let report = db.verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
+    assert!(!report.is_clean() && report.unreached_pages > 0, "{report:?}");
+    common::assert_filled(&db, 0, 50);
+    assert!(db.compact().unwrap().pages_reclaimed > 0);
+    common::assert_filled(&db, 0, 50);
+    common::assert_sound(&db);
 }

@@ -106,6 +106,38 @@ impl SpaceFile {
         Ok(lost)
     }
 
+    /// Shows `visit` those of `pages`, to which nothing leads, that can be read. What is not in the
+    /// pool is read past it: such a page may be damaged, or free by now and hold anything, and the
+    /// pool disables the table of a page that it finds damaged.
+    ///
+    /// # Errors
+    /// Those of reading pages, but for pages that are damaged or that the device does not return.
+    pub fn visit_unreached(
+        &self,
+        pages: impl IntoIterator<Item = PageNo>,
+        acc: &Access<'_>,
+        visit: &mut dyn FnMut(PageNo, &[u8]),
+    ) -> Result<()> {
+        let (pool, space) = (self.store.pool(), self.space());
+        let mut bytes = AlignedBuf::zeroed(self.page_size());
+        for no in pages {
+            let read = if pool.is_resident(space, no) {
+                pool.fix_shared(space, no, acc).map(|page| bytes.copy_from_slice(&page))
+            } else {
+                let read = space.file().read_at(u64::from(no.0) * bytes.len() as u64, &mut bytes);
+                read.and_then(|()| pool.check_page(space, &bytes, no).map(drop))
+            };
+            match read {
+                Err(error) if error.is_damage() || error.is_unread() => {}
+                read => {
+                    read?;
+                    visit(no, &bytes);
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Gives pages back to which nothing leads any more, in batches.
     ///
     /// # Errors

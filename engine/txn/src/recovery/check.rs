@@ -82,7 +82,7 @@ impl TxnSystem {
     ///   the one that is taken for it is not read.
     ///
     /// # Errors
-    /// Those of reading pages, but for pages that are damaged or that the device does not return.
+    /// As [`SpaceFile::visit_unreached`]. What cannot be read is found where all pages are read.
     pub fn verify_unreached(
         &self,
         space: &SpaceFile,
@@ -91,21 +91,16 @@ impl TxnSystem {
         sink: &mut Sink<'_>,
     ) -> Result<()> {
         let is_undo = space.id() == self.undo.file().id();
-        for no in unreached {
-            let page = match space.store().pool().fix_shared(space.space(), no, acc) {
-                Ok(page) => page.to_vec(),
-                // What cannot be read is found where all pages are read.
-                Err(error) if error.is_damage() || error.is_unread() => continue,
-                Err(error) => return Err(error),
+        space.visit_unreached(unreached, acc, &mut |no, page| {
+            let what = if is_undo && (UndoPage::new(page).is_some() || Directory::new(page).is_some()) {
+                "it is of an undo log, or of their directory, and nothing leads to it"
+            } else if self.is_above_root(page) {
+                "it leads to the page that is taken for the root of its index, and nothing leads to it"
+            } else {
+                return;
             };
-            let mut find = |what: &str| sink(PageFinding::damage(PageId::new(space.id(), no), what));
-            if is_undo && (UndoPage::new(&page).is_some() || Directory::new(&page).is_some()) {
-                find("it is of an undo log, or of their directory, and nothing leads to it");
-            } else if self.is_above_root(&page) {
-                find("it leads to the page that is taken for the root of its index, and nothing leads to it");
-            }
-        }
-        Ok(())
+            sink(PageFinding::damage(PageId::new(space.id(), no), what));
+        })
     }
 
     /// Whether a page is a node that leads to the root of its index.
