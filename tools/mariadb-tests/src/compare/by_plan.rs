@@ -4,6 +4,7 @@
 use super::answer::{Answer, Outcome};
 use super::differences::{CONVERSIONS, Known};
 use super::judge::{Class, judge, without_row_number};
+use super::meaning::Meanings;
 use super::plans::{self, explained};
 use super::script::{Statement, is_of_name, names, schema};
 use super::sessions::Side;
@@ -96,18 +97,39 @@ fn has_said_it_again(ours: &Answer, theirs: &Answer) -> bool {
 /// Whether the server answers with InnoDB as with this engine if it is told to use the same
 /// indexes, or no semi-join: then it is the server that compares otherwise by the one plan than by
 /// the other. InnoDB counts rows in the background: by now its plan may be another one.
-pub fn of_server(statement: &Statement, ours: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
+pub fn of_server(
+    statement: &Statement,
+    answers: [&Answer; 2],
+    meanings: &Meanings,
+    sides: &mut [Side; 2],
+) -> Option<Known> {
     let sql = &statement.sql;
-    if !sql.starts_with("SELECT") || !ours.is_success() {
+    if !sql.starts_with("SELECT") || !answers[0].is_success() {
         return None;
     }
     let by_indexes = if plans::differ(sql, sides) { with_indexes(sql, &explained(&mut sides[0], sql)) } else { None };
     let innodb = &mut sides[1];
     innodb.look(&format!("USE {}", schema(innodb.engine)));
+    let others = by_indexes.into_iter().chain(without_semi_join(sql));
     let reason = "the server finds other rows by one plan than by another, with InnoDB, too";
-    let mut is_answer = |sql: String| judge(statement, ours, &innodb.look(&sql)).is_none();
-    let is_known = by_indexes.is_some_and(&mut is_answer) || without_semi_join(sql).is_some_and(&mut is_answer);
-    is_known.then_some(Known { reason, parts: false })
+    let is_in_transaction = meanings.is_in_transaction(statement.session);
+    is_of_plan(statement, answers, is_in_transaction, others, &mut |sql| innodb.look(sql))
+        .then_some(Known { reason, parts: false })
+}
+
+/// Whether InnoDB, which `ask` asks beside the sessions, gives the answer of this engine by one of
+/// the `others`. A transaction may see other rows than `ask` does, by its snapshot or since it has
+/// changed them. So there InnoDB has to give again what it gave the session, by the statement as it
+/// is.
+fn is_of_plan(
+    statement: &Statement,
+    [ours, theirs]: [&Answer; 2],
+    is_in_transaction: bool,
+    mut others: impl Iterator<Item = String>,
+    ask: &mut dyn FnMut(&str) -> Answer,
+) -> bool {
+    let mut gives = |answer: &Answer, sql: &str| judge(statement, answer, &ask(sql)).is_none();
+    (!is_in_transaction || gives(theirs, &statement.sql)) && others.any(|sql| gives(ours, &sql))
 }
 
 /// The statement with another plan for a subquery that gives values to compare with.
@@ -226,6 +248,25 @@ mod tests {
         let mut sorted = refused(1205, 1);
         sorted.warnings.push("Error 1028: Sort aborted: refused".into());
         assert!(has_said_it_again(&refused(1205, 1), &sorted));
+    }
+
+    /// What a snapshot should have kept from its transaction, and did not, was called one of plans.
+    #[test]
+    fn another_plan_has_to_see_the_rows_that_the_session_sees() {
+        let rows = |value: &str| Answer { outcome: Outcome::Rows(vec![vec![value.into()]]), warnings: Vec::new() };
+        let (old, new) = (rows("old"), rows("new"));
+        let sql = "SELECT a FROM t WHERE a IN (SELECT b FROM u)";
+        let statement = Statement { session: 0, sql: sql.into(), ordered: false };
+        // What InnoDB answers beside the session, and without a semi-join.
+        let is_excused = |is_in_transaction, [beside, without]: [&Answer; 2]| {
+            let mut ask = |asked: &str| if asked == sql { beside.clone() } else { without.clone() };
+            is_of_plan(&statement, [&new, &old], is_in_transaction, without_semi_join(sql).into_iter(), &mut ask)
+        };
+        assert!(is_excused(true, [&old, &new]));
+        assert!(!is_excused(true, [&new, &new]), "beside the session are other rows");
+        assert!(!is_excused(true, [&old, &old]));
+        assert!(is_excused(false, [&new, &new]), "by now InnoDB has another plan");
+        assert!(!is_excused(false, [&old, &old]));
     }
 
     #[test]

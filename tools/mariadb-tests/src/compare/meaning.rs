@@ -270,6 +270,11 @@ impl Meanings {
         self.recomputes
     }
 
+    /// Whether a session is in a transaction that goes on behind a statement.
+    pub fn is_in_transaction(&self, session: usize) -> bool {
+        self.sessions[session].is_long()
+    }
+
     /// Whether the transaction of a session has begun with a snapshot at SERIALIZABLE, where all
     /// its reads lock.
     pub fn has_idle_snapshot(&self, session: usize) -> bool {

@@ -366,7 +366,7 @@ impl Play<'_, '_, '_> {
             .or_else(|| evidence::of_tables(&meant.sql, ours, theirs, &mut self.sides))
             .or_else(|| by_plan::of_ties(&meant.sql, ours, theirs, &mut self.sides))
             .or_else(|| by_plan::of_repeated(&meant.sql, ours, theirs, &mut self.sides))
-            .or_else(|| by_plan::of_server(&meant, ours, &mut self.sides));
+            .or_else(|| by_plan::of_server(&meant, [ours, theirs], &self.meanings, &mut self.sides));
         match known {
             Some(known) if known.parts => self.part(known.reason),
             Some(_) => Ok(Ending::Same),
