@@ -729,7 +729,9 @@ hf_code hf_alter_become(hf_alter *alter, const hf_index_source *indexes, size_t 
 
 /* Makes changes of different tables, all of them or none, and at the same time gives other
    tables other definitions. The caller is the only user of the tables that change. Their handles
-   have to be opened again. It waits as `hf_alter_begin` does, for each table. */
+   have to be opened again. It waits as `hf_alter_begin` does, for each table. After an error
+   none is made, and the call may be repeated, unless the database takes no change any more: then
+   the next open finds all of them or none. */
 hf_code hf_alter_commit(const hf_database *database, hf_alter *const *alters, size_t count,
                         const hf_definition *definitions, size_t definition_count,
                         uint64_t lock_wait_timeout_ms);

@@ -109,7 +109,9 @@ entry_points! {
 
     /// Makes changes of different tables, all of them or none, and at the same time gives other
     /// tables other definitions. The caller is the only user of the tables that change. Their
-    /// handles have to be opened again. It waits as `hf_alter_begin` does, for each table.
+    /// handles have to be opened again. It waits as `hf_alter_begin` does, for each table. After an
+    /// error none is made, and the call may be repeated, unless the database takes no change any
+    /// more: then the next open finds all of them or none.
     fn hf_alter_commit(
         database: *const Database,
         alters: *const *mut Alter,
