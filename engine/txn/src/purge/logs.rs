@@ -14,6 +14,7 @@ use crate::entry::row::VersionHeader;
 use crate::entry::values;
 use crate::mvcc::view::View;
 use crate::purge::history::{BATCH_LOGS, CommittedLog, Phase, Taken};
+use crate::purge::parts;
 use crate::purge::purger::Purger;
 use crate::purge::sweep_state::{SWEPT_PER_RECORD, SweepState};
 use crate::purge::versions::Entry;
@@ -351,7 +352,7 @@ impl Purger {
                 && !holdfast_base::planted!("dead-values-stay")
             {
                 let freed = self.free_part_of_record(&mut committed.log, roll, &record, index, acc);
-                if index.unless_damaged(freed)? == Some(true) {
+                if parts::is_freed(index, freed)? {
                     continue; // The record names the rest.
                 }
             }

@@ -8,6 +8,9 @@
 //!    and makes the record, or the entry, refer to those behind them. What is left is a chain like
 //!    any other, for the next slice of purge and behind a crash: no page is lost or freed twice.
 //! 3. A chain that other versions share is not freed: the reference is given up, as ever.
+//! 4. A page that the system does not return may never come back. Purge does not wait for it: the
+//!    chain is given up at once, as a short one is, and lost if the page is not returned then
+//!    either.
 //!
 //! No reader needs what is changed so: no view sees the version.
 //!
@@ -67,7 +70,7 @@ impl Purger {
     }
 
     /// The same for the image of an entry of the version tree, which is there under `key` with
-    /// `value`.
+    /// `value`. If it was, the caller frees the chain that the entry was spilled to, afterwards.
     pub(crate) fn free_part_of_entry(
         &self,
         key: &[u8],
@@ -80,6 +83,18 @@ impl Purger {
         let Some((pages, image)) = part else { return Ok(false) };
         let shorter = Entry { image: Some(image), key: entry.key.clone(), ..*entry };
         self.versions.replace(key, value, &shorter, index.tree().space(), &pages, acc)
+    }
+}
+
+/// Whether a part of a long chain was `freed`, so that the record, or the entry, leads to the rest.
+/// If not, all of it is to be freed behind these: it is short, or a page of it cannot be read.
+///
+/// # Errors
+/// Those of `freed` that purge has to wait for.
+pub(crate) fn is_freed(index: &TableIndex, freed: Result<bool>) -> Result<bool> {
+    match freed {
+        Err(error) if error.is_unread() => Ok(false),
+        freed => Ok(index.unless_damaged(freed)? == Some(true)),
     }
 }
 

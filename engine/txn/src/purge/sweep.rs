@@ -32,6 +32,7 @@ use crate::entry::row::VersionHeader;
 use crate::entry::values;
 use crate::mvcc::view::View;
 use crate::purge::history::Phase;
+use crate::purge::parts;
 use crate::purge::purger::Purger;
 use crate::purge::sweep_state::{Key, SweepState};
 use crate::purge::versions;
@@ -224,9 +225,9 @@ impl Purger {
             return self.versions.free_spilled(value, acc);
         };
         let freed = self.free_part_of_entry(key, value, &entry, index, acc);
-        if index.unless_damaged(freed)? == Some(true) {
+        if parts::is_freed(index, freed)? {
             state.keys.push(key.into());
-            return Ok(());
+            return self.versions.free_spilled(value, acc);
         }
         if let Some(roll) = entry.pending {
             index.unless_damaged(self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;

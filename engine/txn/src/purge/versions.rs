@@ -519,8 +519,9 @@ impl VersionTree {
     }
 
     /// Puts `entry` in the place of the one that is under `key` with the value `old`, and gives
-    /// `pages` of `file` back, in one mini-transaction. Returns false, and nothing has changed, if
-    /// the leaf would have to be looked for again.
+    /// `pages` of `file` back, in one mini-transaction. The caller frees the chain that the old one
+    /// was spilled to, afterwards. Returns false, and nothing has changed, if the leaf would have
+    /// to be looked for again.
     pub fn replace(
         &self,
         key: &[u8],
@@ -539,7 +540,6 @@ impl VersionTree {
         if self.is_counted(key) {
             self.account(0, size(key, &value) as i64 - size(key, old) as i64);
         }
-        self.free_spilled(old, acc)?;
         Ok(true)
     }
 
