@@ -10,7 +10,9 @@
 //! 3. A chain that other versions share is not freed: the reference is given up, as ever.
 //! 4. A page that the system does not return may never come back. Purge does not wait for it: the
 //!    chain is given up at once, as a short one is, and lost if the page is not returned then
-//!    either.
+//!    either. Nor does purge, which gives room back, wait for room: an entry that is spilled to a
+//!    chain of the undo space is written anew for each part. Where the disk is too full for that,
+//!    the chain is freed at once, too.
 //!
 //! No reader needs what is changed so: no view sees the version.
 //!

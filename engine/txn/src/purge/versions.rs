@@ -521,7 +521,7 @@ impl VersionTree {
     /// Puts `entry` in the place of the one that is under `key` with the value `old`, and gives
     /// `pages` of `file` back, in one mini-transaction. The caller frees the chain that the old one
     /// was spilled to, afterwards. Returns false, and nothing has changed, if the leaf would have
-    /// to be looked for again.
+    /// to be looked for again, or if the disk is full and the entry does not fit its place.
     pub fn replace(
         &self,
         key: &[u8],
@@ -531,7 +531,10 @@ impl VersionTree {
         pages: &[PageNo],
         acc: &Access<'_>,
     ) -> Result<bool> {
-        let value = self.encode_value(key, entry, acc)?;
+        let value = match self.encode_value(key, entry, acc) {
+            Err(Error::DiskFull(_)) => return Ok(false),
+            value => value?,
+        };
         let replaced = self.replace_value(key, (old, &value), file, pages, acc);
         if !matches!(replaced, Ok(true)) {
             drop(self.free_spilled(&value, acc)); // It was not put. What cannot be freed now is kept.
