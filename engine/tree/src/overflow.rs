@@ -387,14 +387,15 @@ pub fn first_part(
     if chain.len as usize <= BATCH * data_len(space.store().page_size()) {
         return Ok(None);
     }
+    // Asked first: versions whose heads differ share a chain, and each that goes would read pages.
+    if get_u32(&space.store().pool().fix_shared(space.space(), chain.first, acc)?, OFF_SHARED) != Some(0) {
+        return Ok(None);
+    }
     let mut pages = Vec::with_capacity(BATCH + 1);
     walk(space, index, chain, acc, &mut |no, _| {
         pages.push(no);
         pages.len() <= BATCH
     })?;
-    if get_u32(&space.store().pool().fix_shared(space.space(), chain.first, acc)?, OFF_SHARED) != Some(0) {
-        return Ok(None);
-    }
     let count = space.batches(&pages[..BATCH]).next().map_or(BATCH, <[PageNo]>::len);
     let rest = behind(space, chain, count, pages.get(count).copied());
     pages.truncate(count);

@@ -89,6 +89,19 @@ fn a_reference_that_ends_before_its_chain_is_damage() {
     assert_eq!(out.len(), 2 * page + 1);
 }
 
+/// For each version of a row whose head alone changes, purge read 33 pages of the chain.
+#[test]
+fn of_a_shared_chain_the_first_page_alone_is_read_for_its_first_part() {
+    let bed = Bed::new(Setup::default());
+    let (acc, page) = (bed.access(), overflow::data_len(4096));
+    let chain = overflow::write_chain(&bed.space, INDEX, &vec![1; 2 * page], PageNo(2), &acc).unwrap();
+    // A walk fails behind the second page.
+    let long = OverflowRef { len: (100 * page) as u32, ..chain };
+    assert!(overflow::first_part(&bed.space, INDEX, long, &acc).unwrap_err().is_damage());
+    overflow::share_chain(&bed.space, INDEX, long, &acc).unwrap();
+    assert_eq!(overflow::first_part(&bed.space, INDEX, long, &acc).unwrap(), None);
+}
+
 #[test]
 fn a_shared_chain_goes_with_its_last_reference() {
     let mut bed = Bed::new(Setup::default());
