@@ -6,8 +6,8 @@
 
 /* What the binary log has is committed in the engine, or the file of the binary log that has it stays within reach of the next start: as long as
    a transaction of it is prepared still, or its commit is not durable, no request of the server is answered. What sessions could not commit and
-   requests that could not be answered are kept, and tried again with the next request, by FLUSH ENGINE LOGS, at the server's shutdown, and
-   when a session has caught up. Lock order: the turn, then the mutex, which is a leaf. */
+   requests that could not be answered are kept, and tried again with the next request, by FLUSH ENGINE LOGS, at the server's shutdown, when
+   the engine is uninstalled, and when a session has caught up. Lock order: the turn, then the mutex, which is a leaf. */
 
 #include "binary_log.h"
 #include "errors.h"
@@ -44,9 +44,9 @@ void catches_up_with_binary_log(const std::string &xid, bool is_committed)
     catch_up_with_binary_log();
   else
     sql_print_error("Holdfast: the binary log has a transaction that the engine could not commit. It is tried again by FLUSH ENGINE LOGS, "
-                    "with the next file of the binary log, and at the server's shutdown; until it is committed, RESET MASTER waits. "
-                    "If the server is killed, its next start commits the transaction; after a shutdown that could not, start it once with "
-                    "--tc-heuristic-recover=COMMIT");
+                    "with the next file of the binary log, at the server's shutdown, and when the engine is uninstalled; until it is "
+                    "committed, RESET MASTER waits. If the server is killed, its next start commits the transaction; after a shutdown "
+                    "that could not, start it once with --tc-heuristic-recover=COMMIT");
 }
 
 /* Commits a transaction that its session has left prepared. False if it is prepared still. */
