@@ -79,7 +79,7 @@ pub fn of_waits(
     }
     if waits_for_other_key(session, &meanings.of(statement).sql, holdfast) {
         return Some(
-            "a statement that waits has locked a parent as a row; with InnoDB not yet its entry in the index of a key",
+            "a statement that waits has locked the keys of a parent; InnoDB comes to each when those before are checked",
         );
     }
     (meanings.waits_by_other_plans() || plans_differ(&locks, meanings, [holdfast, innodb]))
@@ -99,22 +99,24 @@ fn stand_elsewhere(session: usize, holdfast: &mut Side, innodb: &mut Side) -> bo
         })
 }
 
-/// Whether a session waits for a parent's row to which a FOREIGN KEY refers by another key than the
-/// primary one, and the statements that have locked the row are waiting themselves.
+/// Whether a session waits for the key of a parent to which a FOREIGN KEY refers and which is not
+/// the primary one, and the statements that have locked it are waiting themselves.
 fn waits_for_other_key(session: usize, sql: &str, holdfast: &mut Side) -> bool {
     let blockers = holdfast.blocked_by(session);
     if blockers.is_empty() || !blockers.iter().all(|&other| holdfast.is_pending(other)) {
         return false;
     }
     let by_other_key = format!(
-        "SELECT table_name, referenced_table_name FROM information_schema.referential_constraints \
+        "SELECT table_name, referenced_table_name, unique_constraint_name \
+         FROM information_schema.referential_constraints \
          WHERE constraint_schema = '{}' AND unique_constraint_name <> 'PRIMARY'",
         schema(holdfast.engine)
     );
     let links = holdfast.look(&by_other_key).into_rows();
-    let is_parent = |lock: &Lock| links.iter().any(|link| names(sql, &link[0]) && link[1] == lock.table);
+    let is_key = |lock: &Lock, link: &Vec<String>| link[1] == lock.table && link[2] == lock.index;
+    let is_parent = |lock: &Lock| links.iter().any(|link| names(sql, &link[0]) && is_key(lock, link));
     let locks = holdfast.blocking_locks(session);
-    !locks.is_empty() && locks.iter().all(|lock| lock.index == "PRIMARY" && is_parent(lock))
+    !locks.is_empty() && locks.iter().all(is_parent)
 }
 
 /// Whether a transaction has come to rows of a table of the statement by other ways on the one
