@@ -95,8 +95,8 @@ fn has_said_it_again(ours: &Answer, theirs: &Answer) -> bool {
 }
 
 /// Whether the server answers with InnoDB as with this engine if it is told to use the same
-/// indexes, or no semi-join: then it is the server that compares otherwise by the one plan than by
-/// the other. InnoDB counts rows in the background: by now its plan may be another one.
+/// indexes, another one, or no semi-join: then it is the server that compares otherwise by the one
+/// plan than by the other. The engines count rows in the background: by now plans may be others.
 pub fn of_server(
     statement: &Statement,
     answers: [&Answer; 2],
@@ -107,10 +107,12 @@ pub fn of_server(
     if !sql.starts_with("SELECT") || !answers[0].is_success() {
         return None;
     }
-    let by_indexes = if plans::differ(sql, sides) { with_indexes(sql, &explained(&mut sides[0], sql)) } else { None };
+    let plan = if plans::differ(sql, sides) { explained(&mut sides[0], sql) } else { Vec::new() };
+    let by_indexes = [Some(sql.clone()), values_first(sql)].into_iter().flatten();
+    let by_indexes = by_indexes.filter_map(|sql| with_indexes(&sql, &plan));
     let innodb = &mut sides[1];
-    innodb.look(&format!("USE {}", schema(innodb.engine)));
-    let others = by_indexes.into_iter().chain(without_semi_join(sql));
+    let by_one = by_one_index(sql, &explained(innodb, sql));
+    let others = by_indexes.chain(by_one).chain(without_semi_join(sql));
     let reason = "the server finds other rows by one plan than by another, with InnoDB, too";
     let is_in_transaction = meanings.is_in_transaction(statement.session);
     is_of_plan(statement, answers, is_in_transaction, others, &mut |sql| innodb.look(sql))
@@ -130,6 +132,32 @@ fn is_of_plan(
 ) -> bool {
     let mut gives = |answer: &Answer, sql: &str| judge(statement, answer, &ask(sql)).is_none();
     (!is_in_transaction || gives(theirs, &statement.sql)) && others.any(|sql| gives(ours, &sql))
+}
+
+/// The statement as a join that begins with the values of its subquery, and looks each of them up.
+fn values_first(sql: &str) -> Option<String> {
+    let (read, rest) = sql.split_once(" WHERE a.")?;
+    let (column, values) = rest.split_once(" IN (SELECT b.")?;
+    let (value, from) = values.strip_suffix(')')?.split_once(" FROM ")?;
+    let (what, table) = read.strip_prefix("SELECT ")?.split_once(" FROM ")?;
+    let values = format!("(SELECT DISTINCT b.{value} AS v FROM {from}) s");
+    Some(format!("SELECT STRAIGHT_JOIN {what} FROM {values} JOIN {table} ON a.{column} = s.v"))
+}
+
+/// The statement with one hint: an index that the optimiser has thought of for one of its tables.
+fn by_one_index(sql: &str, plan: &[Vec<String>]) -> Vec<String> {
+    let possible = plan.iter().filter_map(|row| Some((row, row.get(4).filter(|keys| *keys != "NULL")?)));
+    let by_each = possible.flat_map(|(row, keys)| keys.split(',').map(|key| hinted(row, key)));
+    by_each.filter_map(|row| with_indexes(sql, &[row])).collect()
+}
+
+/// The row of a plan, with another index.
+fn hinted(row: &[String], key: &str) -> Vec<String> {
+    let mut row = row.to_vec();
+    if let Some(used) = row.get_mut(5) {
+        *used = key.into();
+    }
+    row
 }
 
 /// The statement with another plan for a subquery that gives values to compare with.
@@ -281,6 +309,18 @@ mod tests {
         let alone = "SELECT c2 FROM t5 WHERE c1 = 1.5";
         assert_eq!(told(alone, &[row("t5", "c1")]).unwrap(), "SELECT c2 FROM t5 FORCE INDEX (c1) WHERE c1 = 1.5");
         assert_eq!(told(alone, &[row("t5", "NULL")]), None, "by no index");
+        let within = "SELECT a.* FROM t5 a WHERE a.c1 IN (SELECT b.c2 FROM t5 b WHERE b.c4 IS NOT NULL)";
+        let looked_up = values_first(within).unwrap();
+        assert_eq!(
+            told(&looked_up, &[row("a", "PRIMARY"), row("b", "k8")]).unwrap(),
+            "SELECT STRAIGHT_JOIN a.* FROM (SELECT DISTINCT b.c2 AS v FROM t5 b FORCE INDEX (k8) WHERE b.c4 IS NOT NULL) s \
+             JOIN t5 a FORCE INDEX (PRIMARY) ON a.c1 = s.v"
+        );
+        assert_eq!(values_first(alone), None);
+        let mut possible = row("t5", "NULL");
+        possible[4] = "k,c1".into();
+        let by_each = ["k", "c1"].map(|key| format!("SELECT c2 FROM t5 FORCE INDEX ({key}) WHERE c1 = 1.5"));
+        assert_eq!(by_one_index(alone, &[possible]), by_each);
         assert_eq!(told("SELECT c2 FROM t5 IGNORE INDEX (k)", &[row("t5", "c1")]), None, "it has a hint");
     }
 }
