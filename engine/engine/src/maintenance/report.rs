@@ -72,8 +72,8 @@ pub struct Finding {
 pub struct VerifyReport {
     /// What is wrong; empty if all is well.
     pub findings: Vec<Finding>,
-    /// Tables that were not checked, since the system refuses their files to this user: that is no
-    /// damage.
+    /// Tables that were not checked, and files of the log that were not read, since the system
+    /// refuses them to this user: that is no damage.
     pub refused: Vec<Finding>,
     /// Tables whose index entries were not compared with their rows, or not all of them, since each
     /// snapshot for that was given up ([`crate::Builder::version_limit_bytes`]): that is no damage.

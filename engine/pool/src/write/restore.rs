@@ -26,10 +26,11 @@
 //! left to its readers, with its file. A file that cannot be opened, does not take an image, or
 //! cannot be synced, is reported with its images beyond the checkpoint and those that it has got:
 //! the caller uses neither the file nor their slots. (A later sync would prove nothing: it may
-//! succeed without what the failed one was to write. The next open begins again.) A slot that
-//! cannot be read is passed over if the log has nothing for redo, so that no page can be torn. Else
-//! it may hold the only good copy of a page, and the device may return it the next time: that is an
-//! error.
+//! succeed without what the failed one was to write. The next open writes images beyond the
+//! checkpoint again. A page that one at or before it has replaced is taken as it is read then.) A
+//! slot that cannot be read is passed over if the log has nothing for redo, so that no page can be
+//! torn. Else it may hold the only good copy of a page, and the device may return it the next time:
+//! that is an error.
 //!
 //! The time that this takes is bounded: the file is read once, from its beginning to its end; of
 //! the pages whose images lie beyond the checkpoint, which redo is about to read anyway, each is
