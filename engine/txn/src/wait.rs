@@ -80,7 +80,6 @@ impl fmt::Debug for Wait<'_> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-
     use super::*;
 
     #[cfg(all(debug_assertions, not(any(loom, shuttle, miri))))]

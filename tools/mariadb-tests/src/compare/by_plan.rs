@@ -146,18 +146,9 @@ fn values_first(sql: &str) -> Option<String> {
 
 /// The statement with one hint: an index that the optimiser has thought of for one of its tables.
 fn by_one_index(sql: &str, plan: &[Vec<String>]) -> Vec<String> {
-    let possible = plan.iter().filter_map(|row| Some((row, row.get(4).filter(|keys| *keys != "NULL")?)));
-    let by_each = possible.flat_map(|(row, keys)| keys.split(',').map(|key| hinted(row, key)));
-    by_each.filter_map(|row| with_indexes(sql, &[row])).collect()
-}
-
-/// The row of a plan, with another index.
-fn hinted(row: &[String], key: &str) -> Vec<String> {
-    let mut row = row.to_vec();
-    if let Some(used) = row.get_mut(5) {
-        *used = key.into();
-    }
-    row
+    let possible = plan.iter().filter_map(|row| Some((row.get(2)?, row.get(4).filter(|keys| *keys != "NULL")?)));
+    let each = possible.flat_map(|(table, keys)| keys.split(',').map(move |key| (table, key)));
+    each.filter_map(|(table, key)| with_hints(sql, &[(table, key)])).collect()
 }
 
 /// The statement with another plan for a subquery that gives values to compare with.
@@ -171,13 +162,21 @@ fn without_semi_join(sql: &str) -> Option<String> {
 fn with_indexes(sql: &str, plan: &[Vec<String>]) -> Option<String> {
     let used: Vec<_> = plan
         .iter()
-        .filter_map(|row| Some((row.get(2)?, row.get(5).filter(|key| *key != "NULL" && !key.contains(','))?)))
+        .filter_map(|row| {
+            Some((row.get(2)?.as_str(), row.get(5).filter(|key| *key != "NULL" && !key.contains(','))?.as_str()))
+        })
         .collect();
+    with_hints(sql, &used)
+}
+
+/// The statement with a hint behind each of these tables: an index. `None` if there are none, or
+/// the statement has hints.
+fn with_hints(sql: &str, used: &[(&str, &str)]) -> Option<String> {
     if used.is_empty() || sql.contains(" INDEX ") {
         return None;
     }
-    used.into_iter().try_fold(sql.to_owned(), |sql, (table, key)| {
-        let from = sql.match_indices(table.as_str()).map(|(at, _)| at + table.len()).find(|&end| {
+    used.iter().try_fold(sql.to_owned(), |sql, &(table, key)| {
+        let from = sql.match_indices(table).map(|(at, _)| at + table.len()).find(|&end| {
             let word = |c: char| is_of_name(c) || c == '.';
             let begins = sql[..end - table.len()].ends_with(' ');
             begins && !sql[end..].starts_with(word) && !sql[end..].starts_with(" AS ") && stands_in_from(&sql[..end])
