@@ -59,7 +59,7 @@ impl Purger {
         let slot = roll.offset() as u16;
         let offset = UndoPage::new(mtr.bytes(page))
             .filter(|undo| undo.owner() == log.txn())
-            .filter(|undo| undo.record(slot).is_some_and(|bytes| bytes.starts_with(&old)))
+            .filter(|undo| undo.record(slot) == Some(&old[..]))
             .and_then(|undo| undo.offset(slot))
             .ok_or_else(|| self.undo.damaged(roll.page()))?;
         // All that can fail comes before the first change.
