@@ -22,6 +22,7 @@ use holdfast_metrics::{Counter, Gauge, Local, Timing, local};
 use crate::entry::last_read::{ForCursors, LastRead};
 use crate::entry::locked::EarlyRelease;
 use crate::entry::row::VersionHeader;
+use crate::entry::unique::Duplicate;
 use crate::entry::visibility::Reader;
 use crate::mvcc::view::View;
 use crate::options::{Isolation, TxnOptions};
@@ -76,8 +77,9 @@ pub struct Txn {
     pub(crate) for_cursors: Option<Arc<Mutex<ForCursors>>>,
     /// Indexes that came to be for it: see [`Txn::admit`].
     admitted: Vec<IndexId>,
-    /// The key of the entry for which [`Txn::insert_unique`] refused another one last.
-    pub(crate) duplicate: Vec<u8>,
+    /// The entry for which [`Txn::insert_unique`] has refused another one last; `None`: the one of
+    /// that very key.
+    pub(crate) duplicate: Option<Duplicate>,
     /// Buffers for the change that is under way.
     pub(crate) new_payload: Vec<u8>,
     pub(crate) record: Vec<u8>,
@@ -124,7 +126,7 @@ impl Txn {
             last_read: LastRead::default(),
             for_cursors: None,
             admitted: Vec::new(),
-            duplicate: Vec::new(),
+            duplicate: None,
             new_payload: Vec::new(),
             record: Vec::new(),
         }

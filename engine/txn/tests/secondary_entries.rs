@@ -113,10 +113,13 @@ fn an_index_key_that_a_longer_one_begins_with_is_another_one() {
         other.insert_unique(&db.secondary, b"ab9", 2, b"\x02").unwrap();
         writer.commit(FlushAtCommit::Lazy).unwrap();
         other.commit(FlushAtCommit::Lazy).unwrap();
+        let mut other = db.begin();
         db.commit(|txn| {
-            let again = txn.insert_unique(&db.secondary, b"ab3", 2, b"\x02");
+            let again = txn.insert_or_lock(&db.secondary, b"ab3", Some(2), b"\x02", LockMode::Shared);
             assert!(is(again, |e| matches!(e, Error::DuplicateKey)));
-            assert_eq!(txn.duplicate(), b"ab9");
+            other.set_wait(LockWait::NoWait);
+            let changed = other.delete(&db.secondary, b"ab9", None);
+            assert!(is(changed, |e| matches!(e, Error::WouldBlock)), "the other entry is locked");
             let again = txn.insert_unique(&db.secondary, b"ab5x0", 4, &longer);
             assert!(is(again, |e| matches!(e, Error::DuplicateKey)));
             txn.delete(&db.secondary, b"ab9", None).unwrap();

@@ -190,15 +190,8 @@ impl RawTransaction {
         exclusive: bool,
     ) -> Result<()> {
         self.enter(table)?;
-        let value = value.into();
         let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
-        loop {
-            match self.txn.insert_waiting(self.index(table, index)?, key, value, mode) {
-                // Else it is gone.
-                Err(Error::DuplicateKey) if !self.lock_entry(table, index, key, exclusive)? => {}
-                result => return result,
-            }
-        }
+        self.txn.insert_or_lock(self.index(table, index)?, key, None, value, mode)
     }
 
     /// As [`RawTransaction::insert_unique`] and [`RawTransaction::insert_or_lock`].
@@ -216,22 +209,7 @@ impl RawTransaction {
     ) -> Result<()> {
         self.enter(table)?;
         let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
-        loop {
-            match self.txn.insert_unique_waiting(self.index(table, index)?, key, prefix, value, mode) {
-                Err(Error::DuplicateKey) => {}
-                result => return result,
-            }
-            let other = self.txn.duplicate().to_vec();
-            let other = if other.is_empty() { key } else { &other };
-            if self.lock_entry(table, index, other, exclusive)? {
-                return Err(Error::DuplicateKey);
-            }
-        }
-    }
-
-    fn lock_entry(&mut self, table: &RawTable, index: u32, key: &[u8], exclusive: bool) -> Result<bool> {
-        let mode = if exclusive { LockMode::Exclusive } else { LockMode::Shared };
-        self.txn.lock_entry(self.index(table, index)?, key, mode)
+        self.txn.insert_or_lock(self.index(table, index)?, key, Some(prefix), value, mode)
     }
 
     /// Replaces the value of an entry; whether there was one.

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use holdfast_base::codec::Writer as _;
 use holdfast_txn::{Isolation, LockMode, NewValue, TableIndex, Txn, row_key_begin};
 
+use crate::Result;
 use crate::rows::definition::IndexSpec;
-use crate::{Error, Result};
 
 /// A table's indexes and how to get their keys, in the order of the catalog; for one change.
 pub(crate) struct Target<'a> {
@@ -39,25 +39,12 @@ pub(crate) fn split_entry<'e>(entry: &'e [u8], value: &[u8]) -> Option<(&'e [u8]
 /// given. At SERIALIZABLE an insert that is refused has read the entry that is in the way, which is
 /// locked, so that it stays.
 fn insert_entry(txn: &mut Txn, index: &TableIndex, key: &[u8], unique: Option<usize>, value: &[u8]) -> Result<()> {
-    loop {
-        let inserted = match unique {
-            Some(prefix) => txn.insert_unique(index, key, prefix, value),
-            None => txn.insert(index, key, value),
-        };
-        let is_refused = matches!(inserted, Err(Error::DuplicateKey));
-        let reads = txn.options().isolation == Isolation::Serializable
-            && !holdfast_base::planted!("refused-insert-has-read-nothing");
-        if !is_refused || !reads {
-            return inserted;
-        }
-        // No bytes: the entry without any, or the one of this key.
-        let other = unique.map_or_else(|| key.to_vec(), |_| txn.duplicate().to_vec());
-        if txn.lock_entry(index, &other, LockMode::Shared)?
-            || other.is_empty() && txn.lock_entry(index, key, LockMode::Shared)?
-        {
-            return inserted;
-        }
-        // It has gone since.
+    let reads = txn.options().isolation == Isolation::Serializable
+        && !holdfast_base::planted!("refused-insert-has-read-nothing");
+    match unique {
+        _ if reads => txn.insert_or_lock(index, key, unique, value, LockMode::Shared),
+        Some(prefix) => txn.insert_unique(index, key, prefix, value),
+        None => txn.insert(index, key, value),
     }
 }
 

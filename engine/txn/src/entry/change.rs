@@ -19,7 +19,6 @@
 //! Each start over follows a wait for a transaction that there is, or finds another version than
 //! before (see [`crate::entry::reread`]).
 
-use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +26,6 @@ use holdfast_base::limits::key_len_max;
 use holdfast_base::{Error, IndexId, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
-use holdfast_tree::Direction;
 
 use crate::entry::attempt::{Blocker, Found, NewVersion};
 use crate::entry::index::{IndexKind, TableIndex};
@@ -45,7 +43,7 @@ use holdfast_lock::{LockMode, Owner};
 
 /// What to do with an entry.
 #[derive(Clone, Copy, Debug)]
-enum Op<'v> {
+pub(super) enum Op<'v> {
     /// An entry that is in the way stays locked in this mode, if it was waited for.
     Insert(NewValue<'v>, LockMode),
     Update(NewValue<'v>),
@@ -64,7 +62,7 @@ impl Op<'_> {
     }
 }
 
-enum Step {
+pub(super) enum Step {
     /// Done; whether there was a live entry before.
     Done(bool),
     Blocked(Blocker),
@@ -87,7 +85,7 @@ impl Drop for InsertTurn {
 
 /// What a change has met on its way.
 #[derive(Default)]
-struct Way {
+pub(super) struct Way {
     turn: Option<InsertTurn>,
     rereads: Rereads,
     /// How the transaction had locked the entry before the change waited for it.
@@ -159,114 +157,7 @@ impl Txn {
         self.change(index, key, Op::Delete, old)
     }
 
-    /// Inserts an entry of a unique secondary index: no other live entry may have the same index
-    /// key, the first `prefix_len` bytes of `key`. An entry that begins with these bytes and says
-    /// that its index key is a longer one is not in the way. Entries of others that are not
-    /// committed yet are waited for.
-    ///
-    /// # Errors
-    /// As [`Txn::insert`].
-    pub fn insert_unique<'v>(
-        &mut self,
-        index: &TableIndex,
-        key: &[u8],
-        prefix_len: usize,
-        value: impl Into<NewValue<'v>>,
-    ) -> Result<()> {
-        self.insert_unique_waiting(index, key, prefix_len, value, LockMode::Shared)
-    }
-
-    /// As [`Txn::insert_unique`], for a caller that is going to lock the entry that is in the way:
-    /// it waits for entries of others that are not committed yet with a lock of this `mode`, so
-    /// that the lock need not be upgraded.
-    ///
-    /// # Errors
-    /// As [`Txn::insert`].
-    pub fn insert_unique_waiting<'v>(
-        &mut self,
-        index: &TableIndex,
-        key: &[u8],
-        prefix_len: usize,
-        value: impl Into<NewValue<'v>>,
-        mode: LockMode,
-    ) -> Result<()> {
-        self.check_writable(key)?;
-        self.duplicate.clear();
-        let value = value.into();
-        let prefix = key.get(..prefix_len).ok_or_else(|| Error::invalid("the prefix is longer than the key"))?;
-        let system = Arc::clone(&self.system);
-        let mut way = Way::default();
-        loop {
-            let stripe = system.unique_stripe(index.id(), prefix).lock();
-            if holdfast_base::planted!("unique-not-asked") {
-                return self.insert(index, key, value);
-            }
-            if let Some((other, writer)) = self.probe_unique(index, key, prefix)? {
-                drop(stripe);
-                self.wait_for_writer(index, &other, writer, mode)?;
-                continue;
-            }
-            let op = Op::Insert(value, mode);
-            match self.change_once(index, key, op, None).inspect_err(|e| self.refused(index, key, op, &way, e))? {
-                Step::Done(_) => return Ok(()),
-                Step::Blocked(blocker) => {
-                    drop(stripe);
-                    self.clear_way(index, key, blocker, &mut way)?;
-                }
-            }
-        }
-    }
-
-    /// The key of the entry that was in the way when [`Txn::insert_unique`] gave
-    /// [`Error::DuplicateKey`] last; no bytes: that very key.
-    #[must_use]
-    pub fn duplicate(&self) -> &[u8] {
-        &self.duplicate
-    }
-
-    /// Looks for another entry whose index key is `prefix`. Live: an error. Of an active
-    /// transaction: its key and writer.
-    fn probe_unique(&mut self, index: &TableIndex, key: &[u8], prefix: &[u8]) -> Result<Option<(Vec<u8>, TxnId)>> {
-        let system = &self.system;
-        let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
-        let mut cursor = index.tree().cursor(&acc);
-        cursor.seek(Bound::Included(prefix), Direction::Forward);
-        let (mut before, mut rereads) = (system.map.moment(), Rereads::default());
-        while let Some((found, payload)) = cursor.next()? {
-            if !found.starts_with(prefix) {
-                break;
-            }
-            let header = split(index, payload)?.0;
-            let is_others = header.txn != self.id;
-            // A delete mark does not say where the index key ends.
-            let is_same_key = if header.deleted {
-                Ok(true)
-            } else {
-                system.has_index_key_of(index, found, payload, prefix.len(), &acc)
-            };
-            if matches!(is_same_key, Ok(true)) && is_others && system.map.is_active(header.txn) {
-                return Ok(Some((found.to_vec(), header.txn)));
-            }
-            // The chain of a large entry may have been freed while it was read.
-            let is_doubtful = header.overflow || is_others && system.map.is_doubtful(header.txn, before);
-            if is_doubtful && !is_still(EntryRef::new(index, found), Some(payload), &acc)? {
-                // A live entry may have become a deleted one, or a deleted one a live one.
-                rereads.again(index, found, Some(header))?;
-                let again = found.to_vec();
-                before = system.map.moment();
-                cursor.seek(Bound::Included(&again), Direction::Forward);
-                continue;
-            }
-            if is_same_key? && !header.deleted && found != key {
-                self.duplicate.clear();
-                self.duplicate.extend_from_slice(found);
-                return Err(Error::DuplicateKey);
-            }
-        }
-        Ok(None)
-    }
-
-    fn check_writable(&self, key: &[u8]) -> Result<()> {
+    pub(super) fn check_writable(&self, key: &[u8]) -> Result<()> {
         self.check_open()?;
         if self.options.read_only {
             return Err(Error::ReadOnly("the transaction"));
@@ -320,7 +211,7 @@ impl Txn {
     /// A change that has failed with `error` has waited for its entry with an exclusive lock, so
     /// that waiters that insert it do so one after the other. If there is an entry, it need
     /// only stay.
-    fn refused(&self, index: &TableIndex, key: &[u8], op: Op<'_>, way: &Way, error: &Error) {
+    pub(super) fn refused(&self, index: &TableIndex, key: &[u8], op: Op<'_>, way: &Way, error: &Error) {
         let only_stays = matches!((op, error), (Op::Insert(_, LockMode::Shared), Error::DuplicateKey));
         if only_stays && matches!(way.before, Some(None | Some(LockMode::Shared))) {
             self.system.locks.unlock_row_to(self.owner(), index.id(), key, Some(LockMode::Shared));
@@ -347,7 +238,7 @@ impl Txn {
 
     /// Waits until `blocker` is gone. A turn is taken where that is a range, and belongs to the
     /// change until it ends.
-    fn clear_way(&self, index: &TableIndex, key: &[u8], blocker: Blocker, way: &mut Way) -> Result<()> {
+    pub(super) fn clear_way(&self, index: &TableIndex, key: &[u8], blocker: Blocker, way: &mut Way) -> Result<()> {
         if matches!(blocker, Blocker::Writer(_) | Blocker::Lock) && way.before.is_none() {
             way.before = Some(self.system.locks.row_mode(self.owner(), index.id(), key));
         }
@@ -372,13 +263,19 @@ impl Txn {
         locks.lock_row(self.owner(), index.id(), key, LockMode::Exclusive, wait, None).map(|_| ())
     }
 
-    fn wait_for_writer(&self, index: &TableIndex, key: &[u8], writer: TxnId, mode: LockMode) -> Result<()> {
+    pub(super) fn wait_for_writer(&self, index: &TableIndex, key: &[u8], writer: TxnId, mode: LockMode) -> Result<()> {
         let request = self.request(mode, self.wait_mode());
         wait_for_writer(&self.system, EntryRef::new(index, key), request, writer)
     }
 
     /// One attempt.
-    fn change_once(&mut self, index: &TableIndex, key: &[u8], op: Op<'_>, old: Option<&mut Vec<u8>>) -> Result<Step> {
+    pub(super) fn change_once(
+        &mut self,
+        index: &TableIndex,
+        key: &[u8],
+        op: Op<'_>,
+        old: Option<&mut Vec<u8>>,
+    ) -> Result<Step> {
         let system = Arc::clone(&self.system);
         let acc = system.store.pool().access(AccessKind::Point).with_stats(index.access_stats());
         let before = system.map.moment();

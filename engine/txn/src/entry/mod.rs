@@ -11,5 +11,6 @@ mod reads;
 pub(crate) mod registry;
 pub(crate) mod reread;
 pub(crate) mod row;
+pub(crate) mod unique;
 pub mod values;
 pub(crate) mod visibility;

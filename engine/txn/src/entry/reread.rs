@@ -9,6 +9,8 @@
 //! * A roll pointer of an active writer that leads to no record of the entry looks as if the change
 //!   had just been undone.
 //! * Versions that name each other as the one before have no end ([`Circle`]).
+//! * A walk over a leaf finds an entry by its place, a search finds it by its key. Where slots are in
+//!   a wrong order, or a separator is wrong, only one of them finds it.
 //!
 //! [`Rereads`] bounds every loop whose turns cannot be judged one by one.
 
@@ -45,11 +47,7 @@ impl Rereads {
     /// # Errors
     /// Damage, when the same was found too often.
     pub fn again(&mut self, index: &TableIndex, key: &[u8], found: Option<VersionHeader>) -> Result<()> {
-        if self.last != found {
-            (self.last, self.same) = (found, 0);
-        }
-        self.same += 1;
-        if self.same < SAME_VERSION_MAX {
+        if !self.is_too_often(found) {
             return Ok(());
         }
         let Some(header) = found else {
@@ -58,6 +56,27 @@ impl Rereads {
         let (txn, roll) = (header.txn, header.roll);
         Err(index
             .damaged_entry(key, format_args!("has a version by {txn:?} whose undo record, {roll:?}, is not one of it")))
+    }
+
+    /// The entry of `key`, with the version `walked`, was found by a walk and not by its key, and is
+    /// going to be looked for again.
+    ///
+    /// # Errors
+    /// Damage, when that was so too often.
+    pub fn again_by_key(&mut self, index: &TableIndex, key: &[u8], walked: VersionHeader) -> Result<()> {
+        if !self.is_too_often(Some(walked)) {
+            return Ok(());
+        }
+        Err(index.damaged_entry(key, "is found by a walk over the leaf, and not by a search for its key"))
+    }
+
+    /// Counts a turn. True if too many of them have found this.
+    fn is_too_often(&mut self, found: Option<VersionHeader>) -> bool {
+        if self.last != found {
+            (self.last, self.same) = (found, 0);
+        }
+        self.same += 1;
+        self.same >= SAME_VERSION_MAX
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, ensure};
 use holdfast::io::{Disk, MemoryDisk};
 use holdfast::raw::{IndexSource, RawDatabase};
-use holdfast::{Database, Error, FlushAtCommit, VerifyOptions, WriteOptions};
+use holdfast::{Database, Error, FlushAtCommit, Isolation, VerifyOptions, WriteOptions};
 use rand::rngs::SmallRng;
 use rand::seq::IteratorRandom;
 use rand::{Rng, SeedableRng};
@@ -20,7 +20,7 @@ use super::model::{Table, value};
 use super::rescue;
 use super::spec::Trial;
 use super::tables::{
-    LOCK_WAIT, RAW_PATHS, TYPED_PATHS, Trouble, begin_raw, definition, insert_raw, read_raw, read_typed,
+    LOCK_WAIT, RAW_PATHS, TYPED_PATHS, Trouble, begin_raw, definition, insert_raw, raw_entry, read_raw, read_typed,
 };
 
 /// Tries in which a damage may find no place.
@@ -247,8 +247,27 @@ impl Life<'_> {
                     self.write_typed(open, &name, step)?
                 }
             }
+            self.meet_duplicate(open, &name)?;
         }
         Ok(())
+    }
+
+    /// Inserts a row whose index key another row has: the insert is refused, and reads what has
+    /// refused it.
+    fn meet_duplicate(&mut self, open: &Open, name: &str) -> anyhow::Result<()> {
+        let Some(key) = self.free_key(name) else { return Ok(()) };
+        let value = self.judge.tables[name].rows[&key].clone();
+        let inserted =
+            if self.judge.tables[name].raw { duplicate_raw(open, &value) } else { duplicate_typed(open, name, &value) };
+        match inserted {
+            // An unfinished transaction may have another entry of the index key.
+            Err(Error::DuplicateKey | Error::LockTimeout) => Ok(()),
+            Ok(()) => {
+                ensure!(self.judge.may_fail(name), "table {name}, which is whole, takes a second row like {key}");
+                Ok(())
+            }
+            failed => self.judge.allow(name, "a refused insert", failed).map(drop),
+        }
     }
 
     /// The key of a row that no unfinished transaction has changed.
@@ -388,6 +407,22 @@ impl Life<'_> {
         }
         Ok(())
     }
+}
+
+/// Inserts another entry of a raw row's index key, which has to be the only one, and rolls back.
+fn duplicate_raw(open: &Open, value: &str) -> Result<(), Error> {
+    let table = open.raw.open_table("raw")?;
+    let mut txn = begin_raw(&open.raw)?;
+    let (entry, length) = raw_entry("raw-duplicate", value);
+    txn.insert_unique_or_lock(&table, 1, &entry, usize::from(length[0]), &length, false)
+}
+
+/// Inserts a row with the value of another one, and rolls back.
+fn duplicate_typed(open: &Open, name: &str, value: &str) -> Result<(), Error> {
+    let options = WriteOptions::new().isolation(Isolation::Serializable).lock_wait_timeout(LOCK_WAIT);
+    let txn = open.db.begin_write_with(&options)?;
+    let table = txn.open_table(&definition(name))?;
+    table.upsert(&format!("{name}-duplicate"), value).map(drop)
 }
 
 /// Adds an index to the raw table, whose entries are the rows.
