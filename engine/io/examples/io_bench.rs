@@ -113,8 +113,7 @@ fn batches(dir: &Path) -> Result<()> {
                 mean(20, || {
                     let first = rng.below(PAGES - BATCH as u64);
                     let offsets = (0..BATCH as u64).map(|i| if scattered { rng.below(PAGES) } else { first + i });
-                    let writes: Vec<WriteAt<'_>> =
-                        offsets.map(|no| WriteAt { offset: no * PAGE as u64, buf: &page }).collect();
+                    let writes: Vec<WriteAt<'_>> = offsets.map(|no| WriteAt::new(no * PAGE as u64, &page)).collect();
                     if alone {
                         writes.iter().try_for_each(|w| file.write_at(w.offset, w.buf)).expect("there is room");
                     } else {

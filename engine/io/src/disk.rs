@@ -95,6 +95,17 @@ pub struct WriteAt<'a> {
     pub offset: u64,
     /// The bytes.
     pub buf: &'a [u8],
+    /// The caller relies on [`File::writes_whole`]: if the file does not promise it any more, the
+    /// write fails, and nothing is written. Files whose promise cannot end take no notice of it.
+    pub whole: bool,
+}
+
+impl<'a> WriteAt<'a> {
+    /// A write that may be done in part when the power fails.
+    #[must_use]
+    pub const fn new(offset: u64, buf: &'a [u8]) -> WriteAt<'a> {
+        WriteAt { offset, buf, whole: false }
+    }
 }
 
 impl fmt::Debug for WriteAt<'_> {
@@ -240,7 +251,8 @@ pub trait File: Send + Sync {
 
     /// Whether a write of `len` bytes is durable all or none if its offset is a multiple of `len`.
     /// It may become so with the first such write, of any length, that succeeds. If the device
-    /// later refuses one, that write fails, and can be repeated in another way.
+    /// later refuses one, that write fails, and can be repeated in another way; so does every
+    /// [`WriteAt::whole`] that begins then.
     fn writes_whole(&self, len: usize) -> bool;
 }
 

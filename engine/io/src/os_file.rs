@@ -113,11 +113,15 @@ impl OsFile {
         Ok(())
     }
 
-    /// Writes all of `buf`; what a short direct write leaves goes through the page cache.
-    fn write_fully(&self, route: Route, offset: u64, buf: &[u8]) -> io::Result<()> {
+    /// Writes all of `buf`; what a short direct write leaves goes through the page cache. With
+    /// `whole`, it is one write that the device does all or none, or an error.
+    fn write_fully(&self, route: Route, offset: u64, buf: &[u8], whole: bool) -> io::Result<()> {
         let mut done = 0;
         if route != Route::Buffered && self.write_atomically(offset, buf)? {
             return Ok(());
+        }
+        if whole {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "its device has ended atomic writes"));
         }
         let mut fd = self.fd_for(route);
         while done < buf.len() {
@@ -157,6 +161,19 @@ impl OsFile {
             }
             Err(e) => Err(e.into()),
         }
+    }
+
+    fn write_one(&self, write: &WriteAt<'_>) -> Result<()> {
+        let WriteAt { offset, buf, whole } = *write;
+        self.check_writable()?;
+        check_range("write", &self.name, offset, buf.len())?;
+        let route = self.route(offset, buf);
+        let done = if route == Route::Bounce {
+            self.write_fully(route, offset, &AlignedBuf::from_slice(buf), whole)
+        } else {
+            self.write_fully(route, offset, buf, whole)
+        };
+        done.map_err(|e| failed("write", &self.name, offset, e))
     }
 
     /// Tries all transfers as a batch. Returns the numbers of those that have to be repeated as
@@ -331,15 +348,7 @@ impl File for OsFile {
     }
 
     fn write_at(&self, offset: u64, buf: &[u8]) -> Result<()> {
-        self.check_writable()?;
-        check_range("write", &self.name, offset, buf.len())?;
-        let route = self.route(offset, buf);
-        let done = if route == Route::Bounce {
-            self.write_fully(route, offset, &AlignedBuf::from_slice(buf))
-        } else {
-            self.write_fully(route, offset, buf)
-        };
-        done.map_err(|e| failed("write", &self.name, offset, e))
+        self.write_one(&WriteAt::new(offset, buf))
     }
 
     fn write_batch(&self, writes: &[WriteAt<'_>]) -> Result<()> {
@@ -353,6 +362,10 @@ impl File for OsFile {
             match self.route(write.offset, write.buf) {
                 Route::Direct => {
                     let flags = self.write_flags(Route::Direct, write.offset, write.buf.len());
+                    if write.whole && flags == 0 {
+                        again.push(index);
+                        continue;
+                    }
                     let fd = self.fd_for(Route::Direct);
                     transfers.push((index, Transfer::new(fd, write.offset, Buffer::Write(write.buf), flags)));
                 }
@@ -362,7 +375,7 @@ impl File for OsFile {
             }
         }
         again.extend(self.run_batch("write", transfers)?);
-        again.into_iter().try_for_each(|index| self.write_at(writes[index].offset, writes[index].buf))
+        again.into_iter().try_for_each(|index| self.write_one(&writes[index]))
     }
 
     fn sync(&self) -> Result<()> {
@@ -423,7 +436,7 @@ mod tests {
         let Some(file) = file_with_atomic_writes(dir.path()) else { return };
         assert!(!file.writes_whole(16 << 10), "nothing is promised yet");
         let pages = [AlignedBuf::from_slice(&[1; 16 << 10]), AlignedBuf::from_slice(&[2; 16 << 10])];
-        let write = |n: usize| WriteAt { offset: n as u64 * (16 << 10), buf: &pages[n] };
+        let write = |n: usize| WriteAt::new(n as u64 * (16 << 10), &pages[n]);
         file.write_batch(&[write(0), write(1)]).unwrap();
         file.write_at(32 << 10, &pages[0]).unwrap();
         let mut back = AlignedBuf::zeroed(48 << 10);
@@ -442,6 +455,22 @@ mod tests {
             assert!(!file.writes_whole(16 << 10), "the promise is withdrawn");
             file.write_at(0, &page).unwrap();
         }
+    }
+
+    /// A thread that had been told of the promise wrote a page without an image after another thread
+    /// had met the refusal: as a plain write, which can be torn.
+    #[test]
+    fn a_write_that_has_to_be_whole_is_never_a_plain_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(file) = file_with_atomic_writes(dir.path()) else { return };
+        let demands = &file.direct.as_ref().unwrap().demands;
+        demands.prove_atomic();
+        demands.atomic_max.store(0, Ordering::Relaxed);
+        let pages = [AlignedBuf::from_slice(&[1; 16 << 10]), AlignedBuf::from_slice(&[2; 16 << 10])];
+        let write = |n: usize, whole| WriteAt { offset: n as u64 * (16 << 10), buf: &pages[n], whole };
+        assert!(file.write_batch(&[write(0, true), write(1, true)]).is_err());
+        assert_eq!(file.len().unwrap(), 0, "nothing is written");
+        file.write_batch(&[write(0, false), write(1, false)]).unwrap();
     }
 
     /// The largest write that is done all or none was the promise. A file whose first two pages

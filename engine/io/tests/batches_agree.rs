@@ -25,7 +25,7 @@ fn image(dir: &std::path::Path, options: FileDiskOptions) -> Option<Vec<u8>> {
             // Many of them are adjacent now.
             pages.sort_by_key(|page| page.0);
         }
-        let writes: Vec<_> = pages.iter().map(|(offset, page)| WriteAt { offset: *offset, buf: page }).collect();
+        let writes: Vec<_> = pages.iter().map(|(offset, page)| WriteAt::new(*offset, page)).collect();
         file.write_batch(&writes).unwrap();
     }
     let len = file.len().unwrap() as usize;

@@ -97,9 +97,9 @@ fn batches_do_what_single_requests_do(disk: &dyn Disk) {
                 .collect();
             let odd: Vec<Vec<u8>> = pages.iter().map(|p| [&[0u8][..], p].concat()).collect();
             let writes: Vec<WriteAt<'_>> = (0..n)
-                .map(|i| WriteAt {
-                    offset: (n - i) as u64 * 8192,
-                    buf: if i % 3 == 1 { &odd[i][1..] } else { &pages[i] },
+                .map(|i| {
+                    let page = if i % 3 == 1 { &odd[i][1..] } else { &pages[i] };
+                    WriteAt::new((n - i) as u64 * 8192, page)
                 })
                 .collect();
             file.write_batch(&writes).unwrap();
@@ -162,7 +162,7 @@ fn read_only_handles_refuse_writes(disk: &dyn Disk) {
     disk.open("fixed", new(FileKind::Data)).unwrap().write_at(0, &[3; 4096]).unwrap();
     let file = disk.open("fixed", OpenOptions::new(FileKind::Data).read_only(true)).unwrap();
     assert_eq!(read(&*file, 0, 4096), [3; 4096]);
-    let write = WriteAt { offset: 0, buf: &[1] };
+    let write = WriteAt::new(0, &[1]);
     for refused in [file.write_at(0, &[1]), file.write_batch(&[write]), file.set_len(0)] {
         assert!(matches!(refused, Err(Error::ReadOnly(_))), "{refused:?}");
     }
@@ -192,11 +192,8 @@ fn threads_share_a_file(disk: &dyn Disk) {
             s.spawn(move || {
                 for i in 0..20u64 {
                     let offset = (i * 4 + u64::from(t)) * 4096;
-                    file.write_batch(&[
-                        WriteAt { offset, buf: &[t; 2048] },
-                        WriteAt { offset: offset + 2048, buf: &[t; 2048] },
-                    ])
-                    .unwrap();
+                    file.write_batch(&[WriteAt::new(offset, &[t; 2048]), WriteAt::new(offset + 2048, &[t; 2048])])
+                        .unwrap();
                     assert_eq!(read(&**file, offset, 4096), [t; 4096]);
                 }
             });

@@ -61,7 +61,7 @@ fn each_request_of_a_batch_counts() {
     let (disk, file) = disk_with_file();
     disk.schedule(Fault::nth(FaultOp::Write, 2));
     let (first, second) = ([8; 512], [9; 512]);
-    let writes = [WriteAt { offset: 0, buf: &first }, WriteAt { offset: 512, buf: &second }];
+    let writes = [WriteAt::new(0, &first), WriteAt::new(512, &second)];
     assert!(file.write_batch(&writes).is_err());
     disk.schedule(Fault::nth(FaultOp::Read, 2));
     let (mut a, mut b) = ([0; 512], [0; 512]);

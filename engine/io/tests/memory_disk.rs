@@ -12,7 +12,7 @@ fn batches_through_aligned_buffers() {
     let file = new_file(&MemoryDisk::new(), "t");
     let mut page = AlignedBuf::from_slice(b"one");
     page.resize(600);
-    file.write_batch(&[WriteAt { offset: 600, buf: &page }, WriteAt { offset: 0, buf: b"two" }]).unwrap();
+    file.write_batch(&[WriteAt::new(600, &page), WriteAt::new(0, b"two")]).unwrap();
     let (mut a, mut b) = (AlignedBuf::zeroed(3), AlignedBuf::zeroed(4));
     file.read_batch(&mut [ReadAt { offset: 0, buf: &mut a }, ReadAt { offset: 600, buf: &mut b }]).unwrap();
     assert_eq!((&a[..], &b[..]), (&b"two"[..], &b"one\0"[..]));

@@ -12,7 +12,7 @@ fn requests_are_counted_by_kind_of_file() {
     let data = disk.open("t", OpenOptions::new(FileKind::Data).create(Create::New)).unwrap();
     let page = [0; 4096];
     data.write_at(0, &page).unwrap();
-    data.write_batch(&[WriteAt { offset: 4096, buf: &page }, WriteAt { offset: 8192, buf: &page }]).unwrap();
+    data.write_batch(&[WriteAt::new(4096, &page), WriteAt::new(8192, &page)]).unwrap();
     data.read_at(0, &mut [0; 100]).unwrap();
     data.read_batch(&mut [ReadAt { offset: 0, buf: &mut [0; 50] }]).unwrap();
     assert!(data.read_at(1 << 20, &mut [0; 100]).is_err());

@@ -65,7 +65,7 @@ fn a_batch_is_sorted_and_its_neighbours_merge() {
     let setup = Setup::new();
     let buffer = [2; PAGE];
     let pages = [7, 3, 5, 4, 40, 6];
-    let writes = pages.map(|page| WriteAt { offset: (page * PAGE) as u64, buf: &buffer });
+    let writes = pages.map(|page| WriteAt::new((page * PAGE) as u64, &buffer));
     let cost = setup.micros_of(|| setup.file.write_batch(&writes).unwrap());
     assert_eq!(cost, 2 * 10_000 + 6 * 100, "3 to 7, and 40");
     let mut buffers = vec![vec![0; PAGE]; 4];

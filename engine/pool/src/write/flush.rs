@@ -17,7 +17,7 @@ use holdfast_base::{Error, Lsn, PageNo, latches, page};
 use holdfast_io::WriteAt;
 use holdfast_metrics::{Counter, Timing, WaitClass};
 
-use crate::config::BATCH;
+use crate::config::{BATCH, DoubleWrite};
 use crate::core::Core;
 use crate::resident::space::Space;
 use crate::write::batch::{Batch, Secured, Staged};
@@ -158,7 +158,10 @@ impl Core {
             let group = &rest[..rest.iter().take_while(|s| s.id.space == first.id.space).count()];
             let writes: Vec<WriteAt<'_>> = group
                 .iter()
-                .map(|s| WriteAt { offset: self.home(s.id.no), buf: self.image(&secured.batch, s) })
+                .map(|s| {
+                    let whole = !s.has_image && self.config.doublewrite == DoubleWrite::Auto;
+                    WriteAt { offset: self.home(s.id.no), buf: self.image(&secured.batch, s), whole }
+                })
                 .collect();
             let start = holdfast_base::time::Instant::now();
             let result = self.check_promise(group).and_then(|()| first.space.file.write_batch(&writes));
