@@ -457,7 +457,7 @@ mod tests {
         }
     }
 
-    /// A thread that had been told of the promise wrote a page without an image after another thread
+    /// A thread that knew of the promise wrote a page without an image after another thread
     /// had met the refusal: as a plain write, which can be torn.
     #[test]
     fn a_write_that_has_to_be_whole_is_never_a_plain_one() {

@@ -22,7 +22,6 @@ use holdfast_metrics::{Counter, Gauge, Local, Timing, local};
 use crate::entry::last_read::{ForCursors, LastRead};
 use crate::entry::locked::EarlyRelease;
 use crate::entry::row::VersionHeader;
-use crate::entry::unique::Duplicate;
 use crate::entry::visibility::Reader;
 use crate::mvcc::view::View;
 use crate::options::{Isolation, TxnOptions};
@@ -46,6 +45,9 @@ pub(crate) enum State {
 pub struct TxnSavepoint {
     records: u64,
 }
+
+/// The entry that has refused an insert: its key, and its version then.
+pub(crate) type Duplicate = (Vec<u8>, VersionHeader);
 
 /// A transaction. Dropped without an end, it is rolled back (a prepared one stays prepared).
 pub struct Txn {

@@ -9,8 +9,8 @@
 //! * A roll pointer of an active writer that leads to no record of the entry looks as if the change
 //!   had just been undone.
 //! * Versions that name each other as the one before have no end ([`Circle`]).
-//! * A walk over a leaf finds an entry by its place, a search finds it by its key. Where slots are in
-//!   a wrong order, or a separator is wrong, only one of them finds it.
+//! * A walk over a leaf finds an entry by its place, a search finds it by its key. Where slots are
+//!   in a wrong order, or a separator is wrong, only one of them finds it.
 //!
 //! [`Rereads`] bounds every loop whose turns cannot be judged one by one.
 
@@ -58,8 +58,8 @@ impl Rereads {
             .damaged_entry(key, format_args!("has a version by {txn:?} whose undo record, {roll:?}, is not one of it")))
     }
 
-    /// The entry of `key`, with the version `walked`, was found by a walk and not by its key, and is
-    /// going to be looked for again.
+    /// The entry of `key`, with the version `walked`, was found by a walk and not by its key, and
+    /// is going to be looked for again.
     ///
     /// # Errors
     /// Damage, when that was so too often.

@@ -2,8 +2,8 @@
 //! insert.
 //!
 //! # Protocol
-//! 1. Under the mutex of the stripe of the index key, the inserter walks the entries of that key. If
-//!    an active transaction wrote one of them, the inserter releases the mutex, waits for that
+//! 1. Under the mutex of the stripe of the index key, the inserter walks the entries of that key.
+//!    If an active transaction wrote one of them, the inserter releases the mutex, waits for that
 //!    transaction, and starts over.
 //! 2. A live entry of a committed transaction refuses the insert: [`Error::DuplicateKey`].
 //! 3. Otherwise the entry goes in (see [`crate::entry::change`]) before the mutex is released.
@@ -26,13 +26,9 @@ use crate::entry::change::{Op, Step, Way};
 use crate::entry::index::TableIndex;
 use crate::entry::locked::{EntryRef, is_still};
 use crate::entry::reread::Rereads;
-use crate::entry::row::VersionHeader;
 use crate::entry::values::NewValue;
 use crate::entry::visibility::split;
-use crate::txn::Txn;
-
-/// The entry that has refused an insert: its key, and its version then.
-pub(crate) type Duplicate = (Vec<u8>, VersionHeader);
+use crate::txn::{Duplicate, Txn};
 
 impl Txn {
     /// Inserts an entry of a unique secondary index: no other live entry may have the same index
