@@ -833,7 +833,7 @@ typedef enum {
   HF_WAIT_INTEREST_NONE= 0,
   /* Those that hold what it waits for. */
   HF_WAIT_INTEREST_HOLDERS= 1,
-  /* Also those that are ahead of it. */
+  /* Also those that are ahead of it; anew whenever another one comes to be before it. */
   HF_WAIT_INTEREST_ALL= 2
 } hf_wait_interest;
 

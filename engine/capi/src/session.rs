@@ -51,7 +51,7 @@ pub enum WaitInterest {
     None = 0,
     /// Those that hold what it waits for.
     Holders = 1,
-    /// Also those that are ahead of it.
+    /// Also those that are ahead of it; anew whenever another one comes to be before it.
     All = 2,
 }
 

@@ -20,15 +20,19 @@
 //! * A transaction that starts to wait searches for a cycle, one at a time, after the next searcher
 //!   can see its request. So does a thread that enters a lock for an owner that waits itself: the
 //!   waiters in that queue have begun to wait for that owner without a search of theirs.
+//! * A waiter whose observer knows the order of commits tells it anew for whom it waits whenever a
+//!   transaction comes to be before it: the queue wakes it. The observer must be called by the
+//!   thread that waits.
 //! * Memory over the budget: a transaction that holds many rows of one index gets a table lock
 //!   instead, if that is free. It stands for every key that no other transaction has locked; locks
 //!   of others on single rows are still respected one by one.
 //!
 //! # Lock order
-//! graph -> shard -> tables or covers -> (wait state -> held list) of one owner. Range locks have a
-//! mutex of their own that is ordered like a shard. The reading of a cursor comes before it, and is
-//! taken under nothing. No page latch is ever taken under any of these; they may be taken under
-//! page latches, but no thread waits for a lock while it holds a latch.
+//! graph -> shard -> tables or covers -> (wait state -> held list) of one owner. Waiters of a queue
+//! are told of news one after the other, while no wait state or held list is locked. Range locks
+//! have a mutex of their own that is ordered like a shard. The reading of a cursor comes before it,
+//! and is taken under nothing. No page latch is ever taken under any of these; they may be taken
+//! under page latches, but no thread waits for a lock while it holds a latch.
 
 #![forbid(unsafe_code)]
 
@@ -41,6 +45,8 @@ mod interval;
 mod manager;
 mod mode;
 mod observer;
+#[cfg(test)]
+mod observer_tests;
 mod owner;
 mod queue;
 mod range;

@@ -108,16 +108,14 @@ impl LockManager {
         self.metrics.adjust(Gauge::RowLockCurrentWaits, 1);
         let begun = Instant::now();
         self.detect(owner);
-        let observer = self.observer.get();
-        if let Some(observer) = observer {
-            self.tell(observer.as_ref(), owner);
-            observer.begins();
-        }
-        let outcome = owner.block(limit);
+        let deadline = Instant::now().checked_add(limit);
+        let outcome = loop {
+            let outcome = self.sleep(owner, deadline);
+            if outcome != Outcome::Waiting {
+                break outcome;
+            }
+        };
         owner.has_waited();
-        if let Some(observer) = observer {
-            observer.ends();
-        }
         self.metrics.record_wait(WaitClass::Lock, begun.elapsed());
         self.metrics.adjust(Gauge::RowLockCurrentWaits, -1);
         let error = match outcome {
@@ -134,11 +132,25 @@ impl LockManager {
         Err(error)
     }
 
+    /// Tells the observer for whom `owner` waits, and blocks it: see [`Owner::block`].
+    fn sleep(&self, owner: &Arc<Owner>, deadline: Option<Instant>) -> Outcome {
+        let Some(observer) = self.observer.get() else { return owner.block(deadline) };
+        self.tell(observer.as_ref(), owner);
+        observer.begins();
+        let outcome = owner.block(deadline);
+        observer.ends();
+        outcome
+    }
+
     fn tell(&self, observer: &dyn WaitObserver, owner: &Arc<Owner>) {
         let others = match observer.interest() {
             WaitInterest::None => return,
             WaitInterest::Holders => self.obstacles(owner, owner),
-            WaitInterest::All => self.blockers(owner),
+            WaitInterest::All => {
+                // First: one that comes to be before it is found now, or wakes it.
+                owner.will_be_told();
+                self.blockers(owner)
+            }
         };
         let mut others: Vec<Serial> = others.iter().map(|other| other.serial()).collect();
         others.sort_unstable();

@@ -7,9 +7,11 @@ use crate::info::Serial;
 pub enum WaitInterest {
     /// Of none.
     None,
-    /// Of those that hold what is waited for, by the waiter or by others that are ahead of it.
+    /// Of those that hold what is waited for, by the waiter or by others that are ahead of it, when
+    /// the wait begins.
     Holders,
-    /// Of all that have to get or release a lock before the waiter gets its own.
+    /// Of all that have to get or release a lock before the waiter gets its own: when the wait
+    /// begins, and anew whenever another one comes to be before the waiter.
     All,
 }
 
@@ -22,7 +24,8 @@ pub trait WaitObserver: Send + Sync {
     fn interest(&self) -> WaitInterest {
         WaitInterest::None
     }
-    /// The transaction `waiter` is going to wait for `others`, which are sorted.
+    /// The transaction `waiter` is going to wait for `others`, which are sorted. While it waits it
+    /// may say so anew, for others: see [`WaitInterest::All`].
     fn waits_for(&self, waiter: Serial, others: &[Serial]) {
         let _ = (waiter, others);
     }

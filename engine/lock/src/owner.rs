@@ -63,6 +63,10 @@ pub(crate) struct WaitState {
     /// When that began.
     pub since: Instant,
     pub outcome: Outcome,
+    /// Its observer has to hear of each transaction that comes to be before it.
+    pub is_told: bool,
+    /// One has come to be before it that the observer may not have heard of.
+    pub has_news: bool,
     pub killed: bool,
     /// Why no thread may wait any more.
     pub stopped: Option<Error>,
@@ -165,6 +169,8 @@ impl Owner {
                 on: None,
                 since: begun,
                 outcome: Outcome::Idle,
+                is_told: false,
+                has_news: false,
                 killed: false,
                 stopped: None,
             }),
@@ -446,7 +452,25 @@ impl Owner {
         wait.on = Some(target);
         wait.since = Instant::now();
         wait.outcome = Outcome::Waiting;
+        (wait.is_told, wait.has_news) = (false, false);
         Ok(())
+    }
+
+    /// Its observer is about to be told for whom it waits, and has to hear of each transaction that
+    /// comes to be before it from now on.
+    pub(crate) fn will_be_told(&self) {
+        let mut wait = self.wait.lock();
+        (wait.is_told, wait.has_news) = (true, false);
+    }
+
+    /// A transaction has come to be before it: if its observer has to hear of that, its thread
+    /// wakes up to say so. To be called under the mutex of the queue in which it waits.
+    pub(crate) fn waits_for_more(&self) {
+        let mut wait = self.wait.lock();
+        if wait.outcome == Outcome::Waiting && wait.is_told {
+            wait.has_news = true;
+            self.wake.notify_all();
+        }
     }
 
     /// Ends the wait with `outcome` if it is still going on. Returns whether it was.
@@ -464,12 +488,15 @@ impl Owner {
         true
     }
 
-    /// Blocks until another thread ends the wait, or for `limit`.
-    pub(crate) fn block(&self, limit: Duration) -> Outcome {
+    /// Blocks until another thread ends the wait, or to `deadline`. Returns [`Outcome::Waiting`],
+    /// and goes on waiting, if its observer has to hear of more transactions that it waits for.
+    pub(crate) fn block(&self, deadline: Option<Instant>) -> Outcome {
         latches::none_while_waiting_for("a lock");
-        let deadline = Instant::now().checked_add(limit);
         let mut wait = self.wait.lock();
         while wait.outcome == Outcome::Waiting {
+            if std::mem::take(&mut wait.has_news) {
+                return Outcome::Waiting;
+            }
             let left = deadline.map_or(Duration::from_secs(3600), |d| d.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 wait.outcome = Outcome::TimedOut;

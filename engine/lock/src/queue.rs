@@ -9,6 +9,8 @@
 //! * A waiter whose owner holds a lock is an upgrade, and waits for more than the owner holds
 //!   (`Queue::promote`).
 //! * No request is granted before an earlier waiter, unless its owner holds a lock already.
+//! * A waiter that comes to wait for more is told so: by `Queue::has_come_before` of a holder, by
+//!   `Queue::enqueue` of an upgrade.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -70,19 +72,35 @@ impl Queue {
         if self.conflicts(owner, mode) || overtakes { Verdict::Busy { upgrade } } else { Verdict::Free { upgrade } }
     }
 
-    /// Grants without asking; raises the mode if the owner is there already. Returns whether the
-    /// entry is new.
-    pub fn grant(&mut self, owner: &Arc<Owner>, mode: Mode) -> bool {
+    /// Grants without asking; raises the mode if the owner is there already. Returns what the owner
+    /// had before.
+    pub fn grant(&mut self, owner: &Arc<Owner>, mode: Mode) -> Option<Mode> {
         for (o, m) in &mut self.granted {
             if o.serial() == owner.serial() {
+                let before = *m;
                 if !m.covers(mode) {
                     *m = mode;
                 }
-                return false;
+                return Some(before);
             }
         }
         self.granted.push((Arc::clone(owner), mode));
-        true
+        None
+    }
+
+    /// What `owner` holds, which was `before`, was granted past those that wait: tells those of
+    /// them that wait for it only now. To be called under no mutex of an owner.
+    pub fn has_come_before(&self, owner: &Owner, before: Option<Mode>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let Some(mode) = self.mode_of(owner) else { return };
+        for waiter in &self.waiting {
+            let waited = before.is_some_and(|before| !before.compatible(waiter.mode));
+            if !waited && !mode.compatible(waiter.mode) && waiter.owner.serial() != owner.serial() {
+                waiter.owner.waits_for_more();
+            }
+        }
     }
 
     /// A lock of `owner` has been entered or raised, which may wait here behind others. They wait
@@ -102,12 +120,14 @@ impl Queue {
         }
     }
 
-    /// Adds a waiter: an upgrade before all that are none, every other one at the end.
+    /// Adds a waiter: an upgrade before all that are none, which wait for it from now on, every
+    /// other one at the end. To be called under no mutex of an owner.
     pub fn enqueue(&mut self, owner: &Arc<Owner>, mode: Mode, upgrade: bool) {
         debug_assert!(upgrade || self.mode_of(owner).is_none(), "a waiter that holds a lock is an upgrade");
         let waiter = Waiter { owner: Arc::clone(owner), mode, upgrade };
         let at = if upgrade { self.waiting.iter().take_while(|w| w.upgrade).count() } else { self.waiting.len() };
         self.waiting.insert(at, waiter);
+        self.waiting.iter().skip(at + 1).for_each(|behind| behind.owner.waits_for_more());
     }
 
     /// Removes the waiting request of `owner`.
@@ -158,7 +178,7 @@ impl Queue {
             }
             // An intent is only waited with: its owner asks for the row again, and keeps what it
             // holds.
-            if !waiter.mode.is_intent() && self.grant(&waiter.owner, waiter.mode) {
+            if !waiter.mode.is_intent() && self.grant(&waiter.owner, waiter.mode).is_none() {
                 granted(&waiter.owner, waiter.mode);
             }
             state.outcome = Outcome::Granted;

@@ -7,9 +7,8 @@
 //! other.
 //!
 //! A waiting inserter stands among the index's waiters, in the order of keys, and is woken when no
-//! range of others covers its key; a range that goes looks at those within it. Where the order of
-//! commits is given, a range that comes wakes them, too: an inserter waits for its owner now, and
-//! its observer has to hear of that.
+//! range of others covers its key; a range that goes looks at those within it. A range that comes
+//! tells those within it that they wait for its owner, too.
 //!
 //! A reader of a range into which others already wait to insert lets them insert first, once:
 //! otherwise they might wait without end, while one reader follows the other. The reader's wait
@@ -150,14 +149,22 @@ impl IndexRanges {
         let waiting = self.waiting_in(range).filter(|(_, inserter)| !inserter.goes_on);
         let free = waiting.filter(|((key, _), inserter)| !self.covered(&inserter.owner, key));
         let free: Vec<_> = free.map(|(place, _)| place.clone()).collect();
-        self.let_go_on(free);
-    }
-
-    fn let_go_on(&mut self, places: Vec<(Arc<[u8]>, Serial)>) {
-        for place in places {
+        for place in free {
             if let Some(inserter) = self.waiting.get_mut(&place) {
                 inserter.goes_on = true;
                 inserter.owner.end_wait(Outcome::Granted);
+            }
+        }
+    }
+
+    /// `owner` enters `range`, which may be more than it had: tells the inserters within it.
+    fn has_come_over(&self, owner: &Owner, range: &KeyRange) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        for (_, inserter) in self.waiting_in(range) {
+            if !inserter.goes_on && inserter.owner.serial() != owner.serial() {
+                inserter.owner.waits_for_more();
             }
         }
     }
@@ -195,9 +202,8 @@ impl RangeLocks {
     }
 
     /// Registers a range that is going to be read. `None` if the owner has one that covers it and
-    /// will go on to do so. Returns also the bytes it costs, and whether an inserter waits for the
-    /// index.
-    pub fn register(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<(RangeId, usize, bool)> {
+    /// will go on to do so. Returns also the bytes it costs.
+    pub fn register(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<(RangeId, usize)> {
         let shard = self.by_index.shard(index);
         let mut indexes = shard.indexes.lock();
         let entry = indexes.entry(index).or_default();
@@ -206,14 +212,14 @@ impl RangeLocks {
             return None;
         }
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
+        entry.has_come_over(owner, &range);
         let cost = entry.enter(owner, id, range, false);
-        let is_crowded = !entry.waiting.is_empty();
         shard.count.fetch_add(1, Ordering::SeqCst);
         drop(indexes);
         // Pairs with the fence of `used_shard`: the pages are read after the registration can be
         // seen.
         fence(Ordering::SeqCst);
-        Some((RangeId(id), cost, is_crowded))
+        Some((RangeId(id), cost))
     }
 
     /// True if a range of another transaction covers `key`. Called under the latch of the key's
@@ -276,16 +282,6 @@ impl RangeLocks {
         }
     }
 
-    /// Wakes the inserters that wait for the index: another range has come, and each registers anew
-    /// for which owners it waits.
-    pub fn look_again(&self, index: IndexId) {
-        let mut indexes = self.by_index.shard(index).indexes.lock();
-        let Some(entry) = indexes.get_mut(&index) else { return };
-        let waiting = entry.waiting.iter().filter(|(_, inserter)| !inserter.goes_on);
-        let places: Vec<_> = waiting.map(|(place, _)| place.clone()).collect();
-        entry.let_go_on(places);
-    }
-
     /// The inserters except `owner` that wait for `range`, or go on to insert there.
     pub fn inserters(&self, owner: &Owner, index: IndexId, range: &KeyRange) -> Vec<Arc<Owner>> {
         let indexes = self.by_index.shard(index).indexes.lock();
@@ -313,17 +309,16 @@ impl RangeLocks {
     }
 
     /// A registered range becomes `range`, which covers it, and is going to be read. `None` if it
-    /// is gone, or joined with others. Returns by how much its cost changed, and whether an
-    /// inserter waits for the index.
-    pub fn widen(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> Option<(isize, bool)> {
+    /// is gone, or joined with others. Returns by how much its cost changed.
+    pub fn widen(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> Option<isize> {
         let mut indexes = self.by_index.shard(index).indexes.lock();
         let entry = indexes.get_mut(&index)?;
         let change = cost(&range) as isize;
+        entry.has_come_over(owner, &range);
         let before = entry.replace(owner, id, range, false)?;
-        let is_crowded = !entry.waiting.is_empty();
         drop(indexes);
         fence(Ordering::SeqCst); // As in `register`.
-        Some((change - cost(&before) as isize, is_crowded))
+        Some(change - cost(&before) as isize)
     }
 
     /// Removes a registered range. Does nothing if it is gone. Returns the bytes freed.
@@ -368,6 +363,7 @@ impl RangeLocks {
             }
         }
         let Some(joined) = joined else { return 0 };
+        entry.has_come_over(owner, &joined);
         let kept = entry.enter(owner, self.next_id.fetch_add(1, Ordering::Relaxed), joined, true);
         shard.count.fetch_sub(count - 1, Ordering::SeqCst);
         freed - kept
@@ -431,12 +427,12 @@ mod tests {
         let locks = RangeLocks::new();
         let (reader, writer) = (Owner::new(1), Owner::new(2));
         assert!(!locks.covered(&writer, T, b"c"));
-        let (id, ..) = locks.register(&reader, T, KeyRange::new(Included(b"a"), Unbounded)).unwrap();
+        let (id, _) = locks.register(&reader, T, KeyRange::new(Included(b"a"), Unbounded)).unwrap();
         assert!(locks.covered(&writer, T, b"c") && !locks.covered(&reader, T, b"c"));
         assert!(!locks.covered(&writer, IndexId(8), b"c"));
         assert!(locks.enqueue(&writer, T, b"x").unwrap());
         locks.settle(&reader, T, id, Some(KeyRange::new(Included(b"a"), Included(b"d"))));
-        assert_eq!(writer.block(std::time::Duration::from_secs(60)), Outcome::Granted);
+        assert_eq!(writer.block(None), Outcome::Granted);
         locks.remove_inserter(&writer, T, b"x");
         assert!(locks.covered(&writer, T, b"c") && !locks.covered(&writer, T, b"x"));
         assert!(locks.release(&reader, T) > 0);
@@ -451,8 +447,8 @@ mod tests {
     fn a_range_that_may_still_shrink_spares_no_other() {
         let locks = RangeLocks::new();
         let (reader, writer) = (Owner::new(1), Owner::new(2));
-        let (all, ..) = locks.register(&reader, T, KeyRange::everything()).unwrap();
-        let (part, ..) = locks.register(&reader, T, KeyRange::point(b"m")).unwrap();
+        let (all, _) = locks.register(&reader, T, KeyRange::everything()).unwrap();
+        let (part, _) = locks.register(&reader, T, KeyRange::point(b"m")).unwrap();
         locks.settle(&reader, T, part, None);
         locks.settle(&reader, T, all, Some(KeyRange::point(b"a")));
         assert!(locks.covered(&writer, T, b"m") && !locks.covered(&writer, T, b"n"));
@@ -463,11 +459,11 @@ mod tests {
     fn a_reader_that_gives_way_keeps_what_it_has_read() {
         let locks = RangeLocks::new();
         let (reader, writer) = (Owner::new(1), Owner::new(2));
-        let (id, cost, _) = locks.register(&reader, T, KeyRange::everything()).unwrap();
+        let (id, cost) = locks.register(&reader, T, KeyRange::everything()).unwrap();
         let read = KeyRange::new(Unbounded, Included(b"d"));
         let mut paid = cost as isize + locks.settle(&reader, T, id, Some(read));
         assert!(locks.covered(&writer, T, b"d") && !locks.covered(&writer, T, b"e"));
-        paid += locks.widen(&reader, T, id, KeyRange::everything()).unwrap().0;
+        paid += locks.widen(&reader, T, id, KeyRange::everything()).unwrap();
         assert!(locks.covered(&writer, T, b"e"));
         assert!(locks.register(&reader, T, KeyRange::point(b"e")).is_some(), "it may shrink again");
         assert!(locks.give_up(&reader, T, id) > 0 && locks.give_up(&reader, T, id) == 0);
@@ -500,7 +496,7 @@ mod tests {
         let (reader, writer) = (Owner::new(1), Owner::new(2));
         let mut paid = 0;
         for k in 0..5_000u32 {
-            let (id, cost, _) = locks.register(&reader, T, KeyRange::point(&k.to_be_bytes())).unwrap();
+            let (id, cost) = locks.register(&reader, T, KeyRange::point(&k.to_be_bytes())).unwrap();
             paid += cost as isize + locks.settle(&reader, T, id, None);
         }
         assert!(locks.covered(&writer, T, &4_999u32.to_be_bytes()) && !locks.covered(&writer, T, b"x"));

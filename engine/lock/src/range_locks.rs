@@ -44,7 +44,7 @@ impl LockManager {
     /// Keeps inserts of others out of `range` until the owner ends. To be called before the range
     /// is read.
     pub(crate) fn lock_range(&self, owner: &Arc<Owner>, index: IndexId, range: KeyRange) -> Option<RangeId> {
-        let (id, cost, is_crowded) = self.ranges.register(owner, index, range)?;
+        let (id, cost) = self.ranges.register(owner, index, range)?;
         self.account(cost as isize);
         let mut held = owner.held.lock();
         if held.closed {
@@ -60,9 +60,6 @@ impl LockManager {
             // One range over all that was read instead of many.
             let freed = self.ranges.join_settled(owner, index);
             self.account(-(freed as isize));
-        }
-        if is_crowded && self.is_ordered() {
-            self.ranges.look_again(index);
         }
         Some(id)
     }
@@ -98,11 +95,8 @@ impl LockManager {
     /// before it reads. False if the range is not there by itself any more: it is a part of a
     /// settled one, or the owner has ended.
     pub(crate) fn widen_range(&self, owner: &Owner, index: IndexId, id: RangeId, range: KeyRange) -> bool {
-        let Some((change, is_crowded)) = self.ranges.widen(owner, index, id, range) else { return false };
+        let Some(change) = self.ranges.widen(owner, index, id, range) else { return false };
         self.account(change);
-        if is_crowded && self.is_ordered() {
-            self.ranges.look_again(index);
-        }
         true
     }
 

@@ -255,11 +255,13 @@ impl LockManager {
             return;
         }
         let lock = rows.enter(row);
-        if lock.queue.grant(owner, mode) {
+        let before = lock.queue.grant(owner, mode);
+        if before.is_none() {
             held.rows.push((row.index, Arc::clone(&lock.key)));
             self.account(lock_cost(row.key));
         }
         drop(held); // A grant from the queue takes the mutex of the wait first.
+        lock.queue.has_come_before(owner, before);
         lock.queue.promote(owner);
         // Nor may it wait for a table lock to get what it has now: the owner of that may wait here.
         let mode = lock.queue.mode_of(owner);

@@ -76,8 +76,7 @@ impl LockManager {
         if queue.holds(owner, mode.row()) {
             return true;
         }
-        // An observer of ordered transactions hears of a wait when it begins: it would not hear
-        // that the waiter waits for `owner`, too.
+        // Transactions that come in a given order are not to wait for later ones.
         let is_free = !queue.conflicts(owner, mode.row()) && (queue.waiting.is_empty() || !is_ordered);
         if is_free {
             self.grant_table(queue, owner, index, mode.row());
@@ -87,10 +86,13 @@ impl LockManager {
 
     fn grant_table(&self, queue: &mut Queue, owner: &Arc<Owner>, index: IndexId, mode: Mode) {
         let mut held = owner.held.lock();
-        if queue.grant(owner, mode) {
+        let before = queue.grant(owner, mode);
+        if before.is_none() {
             held.tables.push(index);
             self.table_locks.fetch_add(1, Ordering::SeqCst);
         }
+        drop(held);
+        queue.has_come_before(owner, before);
     }
 
     /// Queues up for a row of the table, with the intent `mode`.

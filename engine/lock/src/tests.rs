@@ -1,15 +1,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use holdfast_base::time::Instant;
 use holdfast_base::{Error, IndexId};
 use holdfast_metrics::{Counter, Metrics};
 
 use crate::LockMode::{Exclusive, Shared};
 use crate::owner::{Outcome, Target};
 use crate::row_locks::Step;
-use crate::{
-    Implicit, KeyRange, LockKind, LockManager, LockWait, Owner, Session, WaitInterest, WaitObserver, WantedLock,
-};
+use crate::{Implicit, KeyRange, LockKind, LockManager, LockWait, Owner, Session, WantedLock};
 
 const T: IndexId = IndexId(1);
 const LONG: LockWait = LockWait::For(Duration::from_secs(60));
@@ -405,10 +404,10 @@ fn who_holds_a_table_lock_goes_ahead_of_those_that_wait_for_it() {
     assert!(m.find_cycle(&a).is_none());
     m.release_all(&b);
     assert!(!a.waits() && c.waits());
-    assert_eq!(a.block(Duration::ZERO), Outcome::Granted);
+    assert_eq!(a.block(Some(Instant::now())), Outcome::Granted);
     assert!(matches!(m.try_row(&a, T, b"k", Exclusive, LONG, None), Ok(Step::Done { .. })));
     m.release_all(&a);
-    assert_eq!(c.block(Duration::ZERO), Outcome::Granted);
+    assert_eq!(c.block(Some(Instant::now())), Outcome::Granted);
     assert!(m.locks().is_empty() && m.memory() == 0);
 }
 
@@ -433,12 +432,12 @@ fn a_wait_for_a_row_gives_no_way() {
     let (reader, holder) = (Owner::new(1), Owner::new(2));
     reader.start_wait(Target::Turn { index: T, range: KeyRange::everything() }).unwrap();
     assert!(reader.give_way() && !reader.give_way());
-    assert_eq!(reader.block(Duration::ZERO), Outcome::Granted);
+    assert_eq!(reader.block(Some(Instant::now())), Outcome::Granted);
     m.lock_row(&holder, T, b"k", Exclusive, LONG, None).unwrap();
     assert!(matches!(m.try_row(&reader, T, b"k", Exclusive, LONG, None), Ok(Step::WaitRow { .. })));
     assert!(!reader.give_way() && reader.waits());
     m.release_all(&holder);
-    assert_eq!(reader.block(Duration::ZERO), Outcome::Granted);
+    assert_eq!(reader.block(Some(Instant::now())), Outcome::Granted);
     assert_eq!(m.row_mode(&reader, T, b"k"), Some(Exclusive));
 }
 
@@ -510,51 +509,6 @@ fn a_cycle_is_found_if_and_only_if_there_is_one() {
         }
     }
     assert!(cycles > 500 && waits > 5_000, "{cycles} cycles in {waits} waits");
-}
-
-type Waits = Vec<(u64, Vec<u64>)>;
-
-/// Wants to hear of all, and keeps what it is told.
-struct Told(Arc<holdfast_base::blocking::Mutex<Waits>>);
-
-impl WaitObserver for Told {
-    fn interest(&self) -> WaitInterest {
-        WaitInterest::All
-    }
-    fn waits_for(&self, waiter: u64, others: &[u64]) {
-        self.0.lock().push((waiter, others.to_vec()));
-    }
-    fn gives_up(&self) -> bool {
-        false
-    }
-}
-
-#[test]
-fn an_observer_hears_of_a_range_that_comes_over_a_waiting_inserter() {
-    let (m, told) = (manager(), Arc::default());
-    m.set_wait_observer(Box::new(Told(Arc::clone(&told))));
-    let (a, b, c) = (Owner::new(1), Owner::new(2), Owner::new(3));
-    let all = || KeyRange { from: std::ops::Bound::Unbounded, to: std::ops::Bound::Unbounded };
-    m.lock_range_in_turn(&a, T, all(), LONG).unwrap();
-    std::thread::scope(|scope| {
-        let inserting = scope.spawn(|| {
-            while m.range_blocked(&b, T, b"k") {
-                m.wait_range(&b, T, b"k", LONG).unwrap();
-            }
-            m.has_inserted(&b, T, b"k");
-        });
-        while told.lock().is_empty() {
-            std::thread::yield_now();
-        }
-        m.lock_range_in_turn(&c, T, all(), LONG).unwrap();
-        while told.lock().len() < 2 {
-            std::thread::yield_now();
-        }
-        m.release_all(&a);
-        m.release_all(&c);
-        inserting.join().unwrap();
-    });
-    assert_eq!(told.lock()[..2], [(2, vec![1]), (2, vec![1, 3])]);
 }
 
 /// The lock was entered behind the moment at which it would have been released: what the id stood
