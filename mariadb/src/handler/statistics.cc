@@ -28,6 +28,9 @@ int ha_holdfast::info(uint flag)
     hf_table_rows(share->table(), 0, &rows);
     std::shared_ptr<const Statistics> now= share->statistics(rows);
     show_sizes(*now, rows);
+    // Listings set one of them with the sizes. A partitioned table hands on the latter alone.
+    if (flag & (HA_STATUS_TIME | HA_STATUS_VARIABLE_EXTRA))
+      show_large_values();
     if ((now != estimates.source || flag & HA_STATUS_CONST) && speaks_for_table())
       set_rec_per_key(*now);
     estimates.source= now;
@@ -39,10 +42,7 @@ int ha_holdfast::info(uint flag)
   if (flag & (HA_STATUS_TIME | HA_STATUS_CONST))
     stats.create_time= created_at(table_share);
   if (flag & HA_STATUS_TIME)
-  {
-    show_large_values();
     stats.update_time= share->commits->last;
-  }
   if (flag & HA_STATUS_AUTO)
   {
     uint64_t next= 0;
