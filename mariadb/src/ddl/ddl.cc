@@ -165,7 +165,8 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
     return HA_WRONG_CREATE_OPTION;
   }
   const TABLE_SHARE *definition= form->s;
-  if (int error= refuse_in_cluster(ha_thd(), definition))
+  bool temporary= info_arg->tmp_table();
+  if (int error= refuse_in_cluster(ha_thd(), definition, temporary))
     return error;
   std::vector<hf_index_spec> indexes(definition->keys + (definition->primary_key == MAX_KEY ? 1 : 0));
   std::vector<std::string> names(definition->keys);
@@ -177,7 +178,6 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
     indexes[first_index_no(definition, i)]= {slice(names[i]), (key.flags & HA_NOSAME) != 0};
   }
   std::string table= table_name(path);
-  bool temporary= info_arg->tmp_table();
   Definition kept(definition, temporary);
   if (!temporary)
     kept.replaces= replaced_by(ha_thd(), table, definition);

@@ -139,10 +139,14 @@ int ha_holdfast::external_lock(THD *thd, int type)
       leave_cursor();
     return 0;
   }
+  // Another node would give out the values of a sequence again.
+  if (type == F_WRLCK)
+  {
+    if (int error= refuse_in_cluster(thd, table_share, table_share->tmp_table != NO_TMP_TABLE))
+      return error;
+  }
   if (type == F_WRLCK && !is_sequence)
   {
-    if (int error= refuse_in_cluster(thd, table_share))
-      return error;
     reading.lock= HF_LOCK_EXCLUSIVE;
     if (int error= check_followers(thd))
       return error;

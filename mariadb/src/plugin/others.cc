@@ -10,9 +10,9 @@
 
 namespace holdfast {
 
-int refuse_in_cluster(THD *thd, const TABLE_SHARE *table)
+int refuse_in_cluster(THD *thd, const TABLE_SHARE *table, bool temporary)
 {
-  if (!WSREP_ON || !WSREP(thd) || table->tmp_table != NO_TMP_TABLE)
+  if (!WSREP_ON || !WSREP(thd) || temporary)
     return 0;
   my_printf_error(ER_NOT_SUPPORTED_YET, "Holdfast: a cluster does not replicate rows of this engine: table %s.%s; "
                   "SET SESSION wsrep_on = OFF to use it on this node alone", MYF(ME_ERROR_LOG), table->db.str,

@@ -14,8 +14,9 @@
 
 namespace holdfast {
 
-/* An error, which was said, if the session is to replicate what it does to other nodes of a cluster. */
-int refuse_in_cluster(THD *thd, const TABLE_SHARE *table);
+/* An error, which was said, if the session is to replicate what it does to other nodes of a cluster, and the table is not
+   temporary. The definition that `create` gets calls every table temporary. */
+int refuse_in_cluster(THD *thd, const TABLE_SHARE *table, bool temporary);
 
 /* Sets the hooks of BACKUP STAGE. */
 void set_backup_hooks(handlerton *hton);
