@@ -7,6 +7,7 @@
 
 mod backup;
 mod bench;
+mod cluster;
 mod compare;
 mod crash;
 #[cfg(test)]
@@ -95,6 +96,8 @@ pub enum What {
     Dump,
     /// A primary under load and a parallel replica, compared at the end
     Replication,
+    /// What a node of a Galera cluster refuses, so that no other node lacks rows
+    Cluster,
     /// Tables in two parts on two servers, behind the Spider engine, compared with the same tables
     /// in one piece
     Spider,
@@ -174,6 +177,7 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
         What::Load(options) => load::run(&cache, &options),
         What::Dump => dump::run(&cache),
         What::Replication => replication::run(&cache),
+        What::Cluster => cluster::run(&cache),
         What::Spider => spider::run(&cache),
         What::Mtr { suites, tests, rewritten } => mtr::run_as(&cache, &suites, &tests, &rewritten),
         What::Sanitize { only } => match sanitize(&only)? {

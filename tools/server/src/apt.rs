@@ -132,6 +132,18 @@ pub fn fetch_spider(cache: &Cache) -> anyhow::Result<()> {
     unpack_into(cache, |package, v| package == PACKAGE && v == version)
 }
 
+/// Downloads and unpacks Galera, by which servers form a cluster, if that was not done before. It
+/// has a version of its own. Returns the path of its library.
+pub fn fetch_galera(cache: &Cache) -> anyhow::Result<PathBuf> {
+    const PACKAGE: &str = "galera-4";
+    let library = cache.root("usr/lib/galera/libgalera_smm.so");
+    if !library.exists() {
+        PrivateApt::new(cache)?.download(&[PACKAGE.into()]).context("Galera is not available")?;
+        unpack_into(cache, |package, _| package == PACKAGE)?;
+    }
+    Ok(library)
+}
+
 /// apt with its own lists and archives, in a folder of its own: over the machine's configured
 /// archives with `deb-src` switched on, or over others.
 pub(crate) struct PrivateApt {
