@@ -62,8 +62,10 @@ The backup is recovered where it is: copy it to its place first. Exit code 3 if 
 
 const COMPACT: &str = "\
 The database must not be open elsewhere; a program that has it open calls `Database::compact`. The log gets no more space than it
-has. Pages of large values stay where they are: a file is cut behind the last of these. A table that is copied into a new one, in
-MariaDB by OPTIMIZE TABLE, leaves them behind. Exit code 3 if a table is left out because it is damaged.";
+has. Pages of large values stay where they are, and so does the first page (the root) of an index: a file is cut behind the last of
+these. The root of an index that was added to a table lies behind the rows that the table had then: if most of them are deleted,
+the file stays as long as they made it. A table that is copied into a new one, in MariaDB by OPTIMIZE TABLE, leaves all that behind.
+Exit code 3 if a table is left out because it is damaged.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
