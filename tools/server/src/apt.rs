@@ -288,7 +288,9 @@ impl PrivateApt {
 
 /// The packages of `libraries` that neither the machine nor the cache has.
 fn missing(cache: &Cache, libraries: &[(&str, &str)]) -> Vec<String> {
-    let missing = libraries.iter().filter(|(so, _)| !installed(so) && !cache.library_dir().join(so).exists());
+    let folders = cache.library_dirs();
+    let fetched = |so: &str| folders.iter().any(|folder| folder.join(so).exists());
+    let missing = libraries.iter().filter(|(so, _)| !installed(so) && !fetched(so));
     missing.map(|(_, package)| (*package).to_string()).collect()
 }
 
@@ -365,6 +367,20 @@ fn with_sources_lines(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_is_there_in_either_folder() {
+        let top = std::env::temp_dir().join(format!("holdfast-libraries-{}", std::process::id()));
+        let cache = Cache::at(&top);
+        let libraries = [("libholdfast-a.so.1", "a"), ("libholdfast-b.so.1", "b"), ("libholdfast-c.so.1", "c")];
+        for (folder, (so, _)) in cache.library_dirs().iter().zip(libraries) {
+            fs::create_dir_all(folder).unwrap();
+            fs::write(folder.join(so), "").unwrap();
+        }
+        let missing = missing(&cache, &libraries);
+        fs::remove_dir_all(top).unwrap();
+        assert_eq!(missing, ["c"]);
+    }
 
     #[test]
     fn sources_are_switched_on_in_both_forms() {

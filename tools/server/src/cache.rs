@@ -44,23 +44,29 @@ impl Cache {
         self.top.join("root").join(name)
     }
 
-    /// The folder of the packages' shared libraries. Private programs find there what the machine
-    /// lacks.
-    #[must_use]
-    pub fn library_dir(&self) -> PathBuf {
+    /// The folder of the server's own shared libraries.
+    pub(crate) fn library_dir(&self) -> PathBuf {
         self.root("usr/lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))
     }
 
-    /// The same for libraries of the system, from before /lib became /usr/lib.
-    fn system_library_dir(&self) -> PathBuf {
-        self.root("lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))
+    /// The folders of all shared libraries of the packages: some are where the system's were before
+    /// /lib became /usr/lib.
+    pub(crate) fn library_dirs(&self) -> [PathBuf; 2] {
+        [self.library_dir(), self.root("lib").join(format!("{}-linux-gnu", std::env::consts::ARCH))]
+    }
+
+    /// These folders as a value of `LD_LIBRARY_PATH`. Private programs find there what the machine
+    /// lacks.
+    #[must_use]
+    pub fn library_path(&self) -> String {
+        library_path(&self.library_dirs())
     }
 
     /// A program of the unpacked packages.
     #[must_use]
     pub fn program(&self, name: &str) -> Command {
         let mut command = Command::new(self.root(name));
-        command.env("LD_LIBRARY_PATH", library_path(&[&self.library_dir(), &self.system_library_dir()]));
+        command.env("LD_LIBRARY_PATH", self.library_path());
         command
     }
 
@@ -86,14 +92,14 @@ impl Cache {
         }
         let mut command = Command::new(fetched);
         // Some of its libraries are in a folder of their own.
-        let libraries = self.library_dir();
-        let path = library_path(&[&libraries, &libraries.join("ceph"), &self.system_library_dir()]);
-        command.env("LD_LIBRARY_PATH", path);
+        let [libraries, of_system] = self.library_dirs();
+        let ceph = libraries.join("ceph");
+        command.env("LD_LIBRARY_PATH", library_path(&[libraries, ceph, of_system]));
         command
     }
 }
 
 /// A list of folders in the format of the dynamic linker.
-fn library_path(folders: &[&Path]) -> String {
+fn library_path(folders: &[PathBuf]) -> String {
     folders.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join(":")
 }

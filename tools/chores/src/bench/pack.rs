@@ -50,7 +50,7 @@ pub fn run(file: &Path, with_server: bool) -> anyhow::Result<()> {
     check(&mut peers("build --release", ""))?;
     let top = root().join(".cache/pack");
     let _ = fs::remove_dir_all(&top);
-    let mut pack = Pack { top: top.join(NAME), libraries: BTreeSet::new(), extra: PathBuf::new() };
+    let mut pack = Pack { top: top.join(NAME), libraries: BTreeSet::new(), extra: String::new() };
     pack.add(&root().join("tools/bench-compare/target/release").join(MEASUREMENT), "tools", MEASUREMENT)?;
     if with_server {
         pack.add_server(&Cache::of_the_project())?;
@@ -74,8 +74,8 @@ struct Pack {
     top: PathBuf,
     /// Programs and libraries whose libraries are needed.
     libraries: BTreeSet<PathBuf>,
-    /// Where libraries lie that the machine lacks.
-    extra: PathBuf,
+    /// Where libraries lie that the machine lacks, for the dynamic linker.
+    extra: String,
 }
 
 impl Pack {
@@ -98,7 +98,7 @@ impl Pack {
         const USR: &str = ".cache/mariadb/root/usr";
         let engine = build_as(cache, Profile::Release)?;
         apt::fetch_sysbench(cache)?;
-        self.extra = cache.library_dir();
+        self.extra = cache.library_path();
         self.add(&std::env::current_exe()?, "tools", "xtask")?;
         for tool in ["taskset", "setpriv"] {
             let found =

@@ -79,7 +79,7 @@ impl<'a> Run<'a> {
     /// Runs it to its end.
     pub fn start(&self, cache: &Cache) -> anyhow::Result<Results> {
         let mut command = Command::new("perl");
-        command.current_dir(self.farm.join("mysql-test")).env("LD_LIBRARY_PATH", cache.library_dir());
+        command.current_dir(self.farm.join("mysql-test")).env("LD_LIBRARY_PATH", cache.library_path());
         command.args(["mariadb-test-run.pl", "--force", "--max-test-fail=0", "--retry=0", "--nowarnings"]);
         command.arg(format!("--vardir={}", cache.path(format!("{}-var", self.name)).display()));
         command.args(&self.options).args(self.tests).envs(self.variables.iter().copied());
@@ -203,9 +203,10 @@ mod tests {
         assert!(parse("The servers were restarted 2 times").is_none());
     }
 
-    /// Runs a program in place of the runner, which prints what `script` says.
-    fn run(script: &str) -> anyhow::Result<Results> {
-        let farm = std::env::temp_dir().join(format!("holdfast-mtr-{}", std::process::id()));
+    /// Runs a program in place of the runner, which prints what `script` says, in a folder for the
+    /// test `name`.
+    fn run(name: &str, script: &str) -> anyhow::Result<Results> {
+        let farm = std::env::temp_dir().join(format!("holdfast-mtr-{name}-{}", std::process::id()));
         fs::create_dir_all(farm.join("mysql-test"))?;
         fs::write(farm.join("mysql-test/mariadb-test-run.pl"), script)?;
         let results = Run::of_suites(&farm, &["suite".into()], &[], None, false).start(&Cache::at(&farm));
@@ -214,14 +215,22 @@ mod tests {
     }
 
     #[test]
+    fn the_runner_finds_libraries_in_all_folders_of_the_packages() {
+        let script = "my $found = grep({ m{/root/lib/} } split(/:/, $ENV{LD_LIBRARY_PATH})) ? 'pass' : 'fail';
+            print \"suite.a w1 [ $found ] 3\\nCompleted: All 1 tests were successful.\\n\";";
+        assert_eq!(run("libraries", script).unwrap(), Results::from([("suite.a".into(), Outcome::Pass)]));
+    }
+
+    #[test]
     fn a_runner_that_gives_up_has_not_passed() {
         let passed = "print \"suite.a w1 [ pass ] 3\\n\";";
-        let error = run(&format!("{passed} exit(1);")).unwrap_err().to_string();
+        let error = run("gives-up", &format!("{passed} exit(1);")).unwrap_err().to_string();
         assert!(error.contains("ended before its tests did") && error.contains("exit status: 1"), "{error}");
         let left = format!("{passed} print \"Only 1 of 7 completed.\\nCompleted: All 1 tests were successful.\\n\";");
-        let error = run(&left).unwrap_err().to_string();
+        let error = run("gives-up", &left).unwrap_err().to_string();
         assert!(error.contains("Only 1 of 7 completed."), "{error}");
-        let results = run(&format!("{passed} print \"Completed: All 1 tests were successful.\\n\";")).unwrap();
+        let results =
+            run("gives-up", &format!("{passed} print \"Completed: All 1 tests were successful.\\n\";")).unwrap();
         assert_eq!(results, Results::from([("suite.a".into(), Outcome::Pass)]));
     }
 }

@@ -48,7 +48,7 @@ impl Release {
         let mut command = self.program(folder, self.daemon());
         let base = match self.origin() {
             Origin::Maven(_) => {
-                command.env("LD_LIBRARY_PATH", cache.library_dir());
+                command.env("LD_LIBRARY_PATH", cache.library_path());
                 folder.to_owned()
             }
             Origin::Debian(_) => folder.join("root/usr"),
