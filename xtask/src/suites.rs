@@ -1,14 +1,13 @@
 //! The test suites, in the order in which they find mistakes fastest.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use holdfast_server::{Cache, Release};
 
-use holdfast_chores::packages::{self, Need};
+use holdfast_chores::needs::{self, CHROMIUM, DOWNLOADER};
 use holdfast_chores::run::{cargo, cargo_nightly, check, program_of_the_tests, works};
-use holdfast_chores::{bare, bench, fuzz, guide, lints, release, sanitizers, simulation, verdicts};
+use holdfast_chores::{bare, bench, fuzz, guide, lints, packages, release, sanitizers, simulation, verdicts};
 use holdfast_mariadb_tests as mariadb;
 
 /// How a suite ended.
@@ -88,26 +87,6 @@ const SUITES: &[Suite] = &[
 /// The default run ends before this many minutes, so that a wait for it is half an hour at most.
 const DEFAULT_RUN_MINUTES: f32 = 27.0;
 
-/// The compiler of the handler, which is C++.
-const COMPILER: Need = Need {
-    package: "g++",
-    reason: "the engine's part of the server is compiled with it",
-    is_there: || works(Command::new("g++").arg("--version")),
-};
-
-/// What a suite cannot be run without, on a machine that has packages of the server at all.
-fn needs_of(suite: &Suite) -> &'static [Need] {
-    let has_packages = works(Command::new("apt-get").arg("--version"));
-    match suite.name {
-        "mariadb" | "random-sql" | "rewritten" | "sanitizers-c" | "lab-server" | "lab-historic" | "lab-released"
-            if has_packages =>
-        {
-            &[COMPILER]
-        }
-        _ => &[],
-    }
-}
-
 /// True if `word` names `suite`: as its whole name, as a part of it, or as one of the run before a
 /// commit.
 fn is_named(suite: &Suite, word: &str) -> bool {
@@ -137,9 +116,7 @@ pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
         if only.is_empty() { is_in_run } else { only.iter().any(|word| is_named(suite, word)) }
     };
     // What is missing is said now, not after a quarter of an hour.
-    for suite in SUITES.iter().filter(is_chosen) {
-        packages::provide(needs_of(suite))?;
-    }
+    needs::provide(SUITES.iter().filter(is_chosen).map(|suite| suite.name))?;
     for suite in SUITES.iter().filter(is_chosen) {
         println!("\n== {} (budget {} min) ==", suite.name, suite.budget_minutes);
         let begin = Instant::now();
@@ -242,13 +219,6 @@ fn crash_short() -> anyhow::Result<Outcome> {
     passed(simulator("kill --rounds 20"))
 }
 
-/// The browser that looks at the lab's reports.
-const CHROMIUM: Need = Need {
-    package: "chromium",
-    reason: "the lab's report is looked at in a browser",
-    is_there: || works(Command::new("chromium").arg("--version")),
-};
-
 /// The lab's experiments on the embedded engine, and their report in a real browser.
 fn browser() -> anyhow::Result<Outcome> {
     let browser = packages::provide(&[CHROMIUM]);
@@ -280,7 +250,6 @@ fn rewritten() -> anyhow::Result<Outcome> {
 /// The lab's experiments on private servers, at a size that says nothing about speed: whether they
 /// run to their end.
 fn lab_server() -> anyhow::Result<Outcome> {
-    packages::provide(&[CHROMIUM])?;
     for test in ["scripts_run_on_both_engines", "experiments_run_on_private_servers"] {
         check(&mut cargo(&format!("test -p holdfast-lab --test {test} -- --ignored")))?;
     }
@@ -292,21 +261,9 @@ fn lab_server() -> anyhow::Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-const JAVA: Need = Need {
-    package: "default-jre-headless",
-    reason: "Maven runs on it",
-    is_there: || works(Command::new("java").arg("-version")),
-};
-
-const MAVEN: Need = Need {
-    package: "maven",
-    reason: "it downloads the servers of the past",
-    is_there: || works(Command::new("mvn").arg("--version")),
-};
-
 /// Servers of the past are downloaded, come up, are started again on their data, and are measured.
 fn lab_historic() -> anyhow::Result<Outcome> {
-    if let Err(error) = packages::provide(&[JAVA, MAVEN]) {
+    if let Err(error) = packages::provide(&DOWNLOADER) {
         return Ok(Outcome::Skipped(format!("{error:#}")));
     }
     for experiment in ["scan --target mysql55", "querycache --target mysql56"] {
@@ -321,7 +278,7 @@ fn lab_historic() -> anyhow::Result<Outcome> {
 fn lab_released() -> anyhow::Result<Outcome> {
     let cache = Cache::of_the_project();
     // Without Maven some of them cannot be had; the others go on.
-    if let Err(error) = packages::provide(&[JAVA, MAVEN]) {
+    if let Err(error) = packages::provide(&DOWNLOADER) {
         println!("{error:#}");
     }
     let mut missing = Vec::new();
@@ -496,4 +453,14 @@ fn lab_verdicts() -> anyhow::Result<Outcome> {
 
 fn compare_builds() -> anyhow::Result<Outcome> {
     passed(bench::smoke())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_is_asked_for_is_needed_by_suites() {
+        for name in super::needs::suites() {
+            assert!(super::SUITES.iter().any(|suite| suite.name == name), "there is no suite {name}");
+        }
+    }
 }

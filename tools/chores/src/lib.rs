@@ -11,6 +11,7 @@ pub mod bench;
 pub mod fuzz;
 pub mod guide;
 pub mod lints;
+pub mod needs;
 pub mod packages;
 pub mod release;
 pub mod run;

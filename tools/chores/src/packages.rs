@@ -8,6 +8,7 @@ use anyhow::bail;
 use crate::run::{check, works};
 
 /// Something that the system has to provide.
+#[derive(Clone, Copy)]
 pub struct Need {
     /// The package of Debian and its relatives that has it.
     pub package: &'static str,

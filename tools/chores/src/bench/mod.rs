@@ -71,8 +71,11 @@ const FIO: Need = Need {
     is_there: || works(Command::new("fio").arg("--version")),
 };
 
+/// What the comparison needs.
+pub const NEEDS: [Need; 3] = [BINDGEN, ROCKSDB, FIO];
+
 fn compare(args: &[String]) -> anyhow::Result<()> {
-    packages::provide(&[BINDGEN, ROCKSDB, FIO])?;
+    packages::provide(&NEEDS)?;
     check(peers("run --release", "--").args(args))
 }
 
@@ -114,7 +117,7 @@ fn built(build: &mut Command) -> anyhow::Result<PathBuf> {
 /// The quick check of a long suite: the unit tests of the workspace of the peers, every adapter,
 /// and the measurement of scaling at a size that says nothing about speed.
 pub fn smoke() -> anyhow::Result<()> {
-    packages::provide(&[BINDGEN, ROCKSDB, FIO])?;
+    packages::provide(&NEEDS)?;
     check(&mut peers("test --release", ""))?;
     compare(&["--smoke".into()])?;
     std::fs::create_dir_all(".lab")?;
