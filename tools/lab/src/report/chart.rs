@@ -4,6 +4,7 @@
 use maud::{Markup, html};
 use serde_json::json;
 
+use super::palette;
 use crate::figures::{Chart, Span};
 
 /// Width of a chart's drawing area and margins, in SVG units.
@@ -177,7 +178,7 @@ pub fn lines(chart: &Chart, classes: &[&'static str]) -> Option<Markup> {
         html! {
             (frame.axes(&chart.x_label, &chart.y_label, &chart.spans))
             @for (line, class) in lines() {
-                path class=(format!("line {}{}", class, if line.dashed { " dashed" } else { "" }))
+                path class=(line_class(class, line.dashed))
                     d=(path(line.points.iter().map(|p| (frame.x(p.0), frame.y(p.1))))) {}
             }
         },
@@ -269,15 +270,27 @@ pub fn bars(title: &str, bars: &[Bar]) -> Option<Markup> {
     })
 }
 
-/// A legend: names with the colours of their classes.
+/// A legend: names with the lines, or the colours of the layers, of their classes.
 pub fn legend(entries: &[(String, &'static str, bool)]) -> Markup {
     html! {
         p class="legend" {
             @for (name, class, dashed) in entries {
-                span { i class=(format!("key {class}{}", if *dashed { " dashed" } else { "" })) {} (name) }
+                span { (key(class, *dashed)) (name) }
             }
         }
     }
+}
+
+fn key(class: &str, dashed: bool) -> Markup {
+    if palette::is_layer(class) {
+        return html! { i class=(format!("key {class}")) {} };
+    }
+    html! { svg viewBox="0 0 46 10" { path class=(line_class(class, dashed)) d="M2 5H44" {} } }
+}
+
+/// The classes of a line; `dashed` for a reference.
+fn line_class(class: &str, dashed: bool) -> String {
+    format!("line {class}{}", if dashed { " dashed" } else { "" })
 }
 
 #[cfg(test)]
@@ -307,6 +320,14 @@ mod tests {
     fn charts_without_data_are_not_drawn() {
         assert!(lines(&Chart::over("t", "x", "y", Vec::new()), &[]).is_none());
         assert!(bars("t", &[]).is_none());
+    }
+
+    #[test]
+    fn a_legend_shows_lines_as_they_are_drawn_and_layers_as_areas() {
+        let entry = |class, dashed| (String::from("name"), class, dashed);
+        let legend = legend(&[entry("midpoint", false), entry("ceiling", true), entry("hot", false)]).into_string();
+        assert!(legend.contains("class=\"line midpoint\"") && legend.contains("class=\"line ceiling dashed\""));
+        assert!(legend.contains("<i class=\"key hot\">") && legend.matches("<path").count() == 2, "{legend}");
     }
 
     #[test]

@@ -4,22 +4,12 @@ use maud::{Markup, html};
 
 use super::body::Body;
 use super::chart::{self, legend};
+use super::palette;
 use crate::figures::{Chart, Figures, Grid, Line};
 
-/// CSS classes of the lines of a chart, in their order.
-const TONES: [&str; 8] = [
-    "holdfast",
-    "midpoint-0",
-    "holdfast-plain",
-    "midpoint",
-    "midpoint-5",
-    "holdfast-alone",
-    "midpoint-late",
-    "ceiling",
-];
-
+/// The CSS class of the line with this number.
 fn tone(n: usize) -> &'static str {
-    TONES[n % TONES.len()]
+    palette::of_line(n).classes[0]
 }
 
 /// The content of the report.

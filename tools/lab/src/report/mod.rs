@@ -7,6 +7,7 @@
 mod body;
 mod chart;
 mod figures;
+mod palette;
 pub mod picture;
 mod scan;
 mod sideload;
@@ -137,7 +138,7 @@ fn frame(title: &str, header: &Markup, main: &Markup) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 title { "Holdfast lab: " (title) }
-                style { (PreEscaped(STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(palette::rules())) }
             }
             body {
                 header { (header) }

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use maud::{Markup, PreEscaped, html};
 
 use super::chart::{path, px, tick_label, ticks};
+use super::palette;
 
 const COLUMNS: usize = 3;
 const WIDTH: f64 = 320.0;
@@ -25,8 +26,6 @@ const FOOT: f64 = 10.0;
 const INK: &str = "#1d2327";
 const SOFT: &str = "#5d676e";
 const GRID: &str = "#e3e1dc";
-/// Of the lines, in the order of their names.
-const COLOURS: [&str; 6] = ["#1f6fd1", "#d1541f", "#2c8a4b", "#8a4bc4", "#a08a1c", "#6b747b"];
 
 /// One panel.
 #[derive(Clone, Debug)]
@@ -74,12 +73,15 @@ impl Picture {
     }
 
     fn legend(&self) -> Markup {
-        const ENTRY: f64 = 100.0;
+        const ENTRY: f64 = 130.0;
+        const KEY: f64 = 46.0;
         html! {
             @for (n, name) in self.names.iter().enumerate() {
                 @let x = 12.0 + ENTRY * n as f64;
-                line x1=(px(x)) x2=(px(x + 18.0)) y1="41" y2="41" stroke=(colour(n)) stroke-width="3" {}
-                text x=(px(x + 24.0)) y="45" font-size="12" fill=(INK) { (name) }
+                @let tone = palette::of_line(n);
+                line x1=(px(x)) x2=(px(x + KEY)) y1="41" y2="41" stroke=(tone.light) stroke-dasharray=[tone.dashes]
+                    stroke-width="2" stroke-linecap="round" {}
+                text x=(px(x + KEY + 6.0)) y="45" font-size="12" fill=(INK) { (name) }
             }
         }
     }
@@ -100,10 +102,11 @@ impl Picture {
             }
             text x=(px(right)) y=(px(base + 25.0)) font-size="9" text-anchor="end" fill=(SOFT) { (self.x_label) }
             @for (n, line) in panel.lines.iter().enumerate().rev() {
-                @if !line.is_empty() { path d=(path(line.iter().map(|p| (frame.x(p.0), frame.y(p.1))))) fill="none" stroke=(colour(n))
-                    stroke-width="2" stroke-linejoin="round" {} }
+                @let tone = palette::of_line(n);
+                @if !line.is_empty() { path d=(path(line.iter().map(|p| (frame.x(p.0), frame.y(p.1))))) fill="none" stroke=(tone.light)
+                    stroke-dasharray=[tone.dashes] stroke-width="2" stroke-linejoin="round" stroke-linecap="round" {} }
                 @for point in line {
-                    circle cx=(px(frame.x(point.0))) cy=(px(frame.y(point.1))) r="2.5" fill=(colour(n)) {}
+                    circle cx=(px(frame.x(point.0))) cy=(px(frame.y(point.1))) r="2.5" fill=(tone.light) {}
                 }
             }
         }
@@ -114,10 +117,6 @@ impl Panel {
     fn points(&self) -> impl Iterator<Item = (f64, f64)> {
         self.lines.iter().flatten().copied()
     }
-}
-
-fn colour(line: usize) -> &'static str {
-    COLOURS[line % COLOURS.len()]
 }
 
 /// Maps values to a panel.
@@ -168,6 +167,18 @@ mod tests {
         let frame = Frame::around(&panel);
         assert!((frame.x(2.0) - frame.x(1.0) - (frame.x(4.0) - frame.x(2.0))).abs() < 1e-9);
         assert!(frame.y(40.0) > TOP && (frame.y(0.0) - (HEIGHT - BOTTOM)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_line_is_told_by_its_dashes_too() {
+        let line = vec![(1.0, 10.0), (2.0, 20.0)];
+        let svg = picture(vec![Panel { title: "get".into(), lines: vec![line.clone(), line] }]).svg();
+        // In the legend and in the panel; the first line is solid.
+        assert_eq!(
+            (svg.matches("stroke-dasharray=\"9 5\"").count(), svg.matches("stroke-dasharray").count()),
+            (2, 2),
+            "{svg}"
+        );
     }
 
     #[test]
