@@ -80,7 +80,10 @@ fn measured(dir: &Path) -> Vec<Document> {
         soak::run(&soak, &mut progress).expect("soak"),
         growth::run(&growth, &mut progress).expect("growth"),
     ];
-    documents.iter_mut().for_each(|document| document.judge(Conditions::busy_machine()));
+    for document in &mut documents {
+        document.judge(Conditions::busy_machine());
+        document.command = format!("holdfast lab {} --dir 'a \"folder\"'", document.experiment);
+    }
     documents
 }
 

@@ -32,9 +32,18 @@ fn show(body: &Body, document: &Document) -> Markup {
         @if !document.command.is_empty() { pre class="command" { (document.command) } }
         (verdicts(document))
         (changes(document))
-        (body.pictures)
-        @for (title, content) in &body.folded { (folded(title, content)) }
+        div style=[command_of_charts(document)] {
+            (body.pictures)
+            @for (title, content) in &body.folded { (folded(title, content)) }
+        }
     }
+}
+
+/// The style by which each chart names the command that made it, as one that is cut out of the page
+/// has to.
+fn command_of_charts(document: &Document) -> Option<String> {
+    let text = document.command.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\a ");
+    (!text.is_empty()).then(|| format!("--command: \"{text}\""))
 }
 
 /// A section that a reader unfolds.
@@ -256,4 +265,22 @@ fn number_text(v: f64) -> String {
     }
     let text = format!("{v:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::machine::Machine;
+
+    #[test]
+    fn charts_name_the_command_that_made_them() {
+        let mut document = Document::new("scan", json!({}), Machine::this(None));
+        assert!(!page(&document).contains("--command: "), "it was not made by a command");
+        document.command = r#"holdfast lab scan --dir 'a "b\c'"#.to_owned();
+        let page = page(&document);
+        assert!(page.contains(r#"style="--command: &quot;holdfast lab scan --dir 'a \&quot;b\\c'&quot;""#), "{page}");
+        assert!(page.contains("content: var(--command)"));
+    }
 }
