@@ -1,8 +1,9 @@
 //! Starting commands, with what is run printed first.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use serde_json::Value;
 
 pub use holdfast_server::run::{ROOT, cargo, check, root, works};
@@ -32,6 +33,18 @@ pub fn program_of_the_tests(name: &str) -> anyhow::Result<Command> {
     }
     let built = executable(&String::from_utf8_lossy(&output.stdout), name);
     built.map(Command::new).with_context(|| format!("cargo does not say where {name} is"))
+}
+
+/// Builds, and returns the executable that Cargo's messages name last.
+///
+/// # Errors
+/// If it does not compile, or is no program.
+pub fn built(build: &mut Command) -> anyhow::Result<PathBuf> {
+    let output = build.stderr(Stdio::inherit()).output().context("could not start cargo")?;
+    ensure!(output.status.success(), "the build ends with {}", output.status);
+    let messages = output.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
+    let name = |message: Value| Some(message["executable"].as_str()?.into());
+    messages.filter_map(name).next_back().context("Cargo names no executable")
 }
 
 /// Where a program is, as Cargo's messages say it.

@@ -6,12 +6,11 @@ mod peers;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::Context;
 use clap::Subcommand;
 
 use self::peers::{BINDGEN, ROCKSDB, peers};
 use crate::packages::{self, Need};
-use crate::run::{cargo, check, works};
+use crate::run::{built, cargo, check, works};
 
 /// What is measured, on the command line.
 #[derive(Subcommand)]
@@ -43,8 +42,8 @@ pub enum What {
         #[arg(long, default_value = ".lab/lines.json")]
         json: PathBuf,
     },
-    /// Pack the measurements of scaling (`bench scale`, `mariadb bench --cores`), with all that
-    /// they need, for a machine with more cores
+    /// Pack the measurements of scaling (`bench scale`, `mariadb bench --cores`, recovery, the lab's
+    /// side load and sessions), with all that they need, for a machine with more cores
     Pack {
         /// The archive to write
         file: PathBuf,
@@ -103,15 +102,6 @@ fn lines(operations: &[String], threads: u64, json: &Path) -> anyhow::Result<()>
     let mut trace = cargo("run --release --package holdfast-coherence -- lines");
     trace.arg("--threads").arg(threads.to_string()).arg("--json").arg(json);
     check(trace.arg(program).args(operations))
-}
-
-/// Builds, and returns the executable that Cargo names.
-fn built(build: &mut Command) -> anyhow::Result<PathBuf> {
-    let output = build.stderr(std::process::Stdio::inherit()).output()?;
-    anyhow::ensure!(output.status.success(), "the build ends with {}", output.status);
-    let messages = output.stdout.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok());
-    let name = |message: serde_json::Value| Some(message["executable"].as_str()?.into());
-    messages.filter_map(name).next_back().context("Cargo names no executable")
 }
 
 /// The quick check of a long suite: the unit tests of the workspace of the peers, every adapter,

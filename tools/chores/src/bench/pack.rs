@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! run.sh           measures everything within a number of seconds
-//! tools/           programs for the PATH: the measurement, this program, taskset, setpriv
+//! tools/           programs for the PATH: the measurement, the lab, the simulator, this program,
+//!                  taskset, setpriv
 //! real/            the programs themselves; what lies elsewhere starts them with the loader below
 //! lib/             the loader and all shared libraries
 //! .cache/mariadb/  the server, the engine and sysbench, where this program looks for them
@@ -21,14 +22,16 @@ use holdfast_server::{Cache, Profile, apt, build_as};
 
 use super::peers::{BINDGEN, ROCKSDB, peers};
 use crate::packages;
-use crate::run::{ROOT, check, root};
+use crate::run::{ROOT, built, cargo, check, root};
 
 const NAME: &str = "holdfast-scale";
 /// So much can be carried to most machines.
 const MOST_BYTES: u64 = 64 << 20;
 /// Seconds of the trial.
-const TRIAL: &str = "120";
+const TRIAL: &str = "240";
 const MEASUREMENT: &str = "holdfast-compare";
+/// The packages of the lab and of the simulator, and their programs.
+const OWN: [(&str, &str); 2] = [("holdfast-cli", "holdfast"), ("holdfast-sim", "holdfast-sim")];
 
 /// The server's programs, below `usr`; scripts among them are copied as they are.
 const PROGRAMS: [&str; 7] = [
@@ -52,6 +55,11 @@ pub fn run(file: &Path, with_server: bool) -> anyhow::Result<()> {
     let _ = fs::remove_dir_all(&top);
     let mut pack = Pack { top: top.join(NAME), libraries: BTreeSet::new(), extra: String::new() };
     pack.add(&root().join("tools/bench-compare/target/release").join(MEASUREMENT), "tools", MEASUREMENT)?;
+    for (package, program) in OWN {
+        let built = built(&mut cargo(&format!("build --release --package {package} --message-format=json")))?;
+        pack.add(&built, "tools", program)?;
+    }
+    pack.add_tool("taskset")?;
     if with_server {
         pack.add_server(&Cache::of_the_project())?;
     }
@@ -94,17 +102,19 @@ impl Pack {
         self.write(&format!("{to}/{name}"), &start)
     }
 
+    /// Adds a program of this system.
+    fn add_tool(&mut self, name: &str) -> anyhow::Result<()> {
+        let found = ["/usr/bin", "/bin"].map(|dir| Path::new(dir).join(name)).into_iter().find(|path| path.exists());
+        self.add(&found.with_context(|| format!("{name} is missing"))?, "tools", name)
+    }
+
     fn add_server(&mut self, cache: &Cache) -> anyhow::Result<()> {
         const USR: &str = ".cache/mariadb/root/usr";
         let engine = build_as(cache, Profile::Release)?;
         apt::fetch_sysbench(cache)?;
         self.extra = cache.library_path();
         self.add(&std::env::current_exe()?, "tools", "xtask")?;
-        for tool in ["taskset", "setpriv"] {
-            let found =
-                ["/usr/bin", "/bin"].map(|dir| Path::new(dir).join(tool)).into_iter().find(|path| path.exists());
-            self.add(&found.with_context(|| format!("{tool} is missing"))?, "tools", tool)?;
-        }
+        self.add_tool("setpriv")?;
         for program in PROGRAMS {
             let (folder, name) = program.split_once('/').context("a program lies in a folder")?;
             self.add(&cache.root(&format!("usr/{program}")), &format!("{USR}/{folder}"), name)?;
@@ -174,15 +184,22 @@ fn test(dir: &Path, file: &Path, with_server: bool) -> anyhow::Result<()> {
     check(Command::new("tar").arg("-xf").arg(file).arg("-C").arg(dir))?;
     let small = [
         ("SCALE_OPTIONS", "--rows 2000 --threads 1,2 --turns 2 --seconds 0.1 --operations get,put,append --modes lazy"),
+        ("RECOVERY_OPTIONS", "--tails-mib 1 --rows 2000"),
+        ("SIDELOAD_OPTIONS", "--quick --scale 100 --threads 2"),
+        // The same program as that of the side load.
+        ("SESSIONS_OPTIONS", "skip"),
         ("SERVER_OPTIONS", "--tables 1x1000 --threads 1,2 --pairs 2 --seconds 1 oltp_point_select oltp_insert"),
     ];
     check(Command::new(dir.join(NAME).join("run.sh")).arg(TRIAL).env_clear().env("PATH", "/usr/bin:/bin").envs(small))?;
-    let expected = [("scale.json", "/cells/0"), ("mariadb.json", "/reports/0/cells/0")];
-    for (name, figure) in &expected[..if with_server { 2 } else { 1 }] {
-        let result = fs::read(dir.join(NAME).join("results").join(name)).with_context(|| format!("no {name}"))?;
-        let result: serde_json::Value = serde_json::from_slice(&result)?;
+    let results = dir.join(NAME).join("results");
+    let read = |name: &str| fs::read(results.join(name)).with_context(|| format!("no {name}"));
+    let expected = [("scale.json", "/cells/0"), ("sideload.json", "/runs/0"), ("mariadb.json", "/reports/0/cells/0")];
+    for (name, figure) in &expected[..if with_server { 3 } else { 2 }] {
+        let result: serde_json::Value = serde_json::from_slice(&read(name)?)?;
         ensure!(result.pointer(figure).is_some(), "{name} has no {figure}");
     }
+    let one_core = read("recovery-one-core.txt")?;
+    ensure!(one_core.starts_with(b"1 core,"), "{}", String::from_utf8_lossy(&one_core));
     fs::remove_dir_all(dir).map_err(Into::into)
 }
 

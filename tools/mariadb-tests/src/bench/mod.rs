@@ -37,20 +37,23 @@ pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
     let dir = plan.dir();
     let server = Server::new(cache, &dir).bound_to_us();
     let mut reports = Vec::new();
-    for terms in &plan.terms {
+    let mut not_measured = Vec::new();
+    for (n, terms) in plan.terms.iter().enumerate() {
         if plan.is_over() {
-            eprintln!("{}: not measured, the time is over", terms.says());
+            not_measured.push(terms.says());
             continue;
         }
         server.up(PORT, true, &server_options(&plan, terms))?;
-        let result = measure(&server, &plan, terms);
+        let result = measure(&server, &plan, terms, plan.terms.len() - n);
         server.down()?;
-        reports.push(result?);
+        let report = result?;
+        not_measured.extend(report.not_measured(&plan));
+        reports.push(report);
     }
     if plan.in_memory {
         server.remove()?;
     }
-    report::publish(&plan, &reports, options.json())
+    report::publish(&plan, &reports, &not_measured, options.json())
 }
 
 /// Equal terms, as far as there are settings for them.
@@ -72,7 +75,8 @@ fn server_options(plan: &Plan, terms: &Terms) -> Vec<String> {
     options
 }
 
-fn measure(server: &Server<'_>, plan: &Plan, terms: &Terms) -> anyhow::Result<Report> {
+/// Measures under these terms, the first of `terms_left`.
+fn measure(server: &Server<'_>, plan: &Plan, terms: &Terms, terms_left: usize) -> anyhow::Result<Report> {
     let pid = server.pid()?;
     sysbench::pin(pid, &plan.server_cores)?;
     let sysbench = Sysbench::new(server, plan, pid);
@@ -82,11 +86,11 @@ fn measure(server: &Server<'_>, plan: &Plan, terms: &Terms) -> anyhow::Result<Re
     }
     let version = server.query("SELECT VERSION()")?;
     let mut report = Report { version, terms: *terms, tables: plan.tables, cells: Vec::new() };
-    for workload in &plan.workloads {
-        for (n, &threads) in plan.threads.iter().enumerate() {
+    for (at, workload) in plan.workloads.iter().enumerate() {
+        let parts = terms_left * plan.workloads.len() - at;
+        for (n, &threads) in plan.affordable(parts).iter().enumerate() {
             if plan.is_over() {
-                eprintln!("{workload}, {threads} connections: not measured, the time is over");
-                continue;
+                break;
             }
             let cell = one_cell(&sysbench, plan, workload, threads, n == 0 || !plan.divides_cores)
                 .with_context(|| format!("{workload} at {threads} threads"))?;

@@ -88,7 +88,8 @@ pub struct Options {
     /// Seconds of a slice [default: 3, with --cores 2]
     #[arg(long)]
     seconds: Option<u64>,
-    /// Numbers of connections [default: 1,4,16, with --cores 1,8,16,32,64,256]
+    /// Numbers of connections, those first that are measured if the time does not suffice for all
+    /// [default: 1,4,16, with --cores 1,8,16,32,64,256]
     #[arg(long, value_delimiter = ',')]
     threads: Vec<usize>,
     /// Durability of both engines: a commit waits until the log is synced (1), until it is written
@@ -101,7 +102,8 @@ pub struct Options {
     /// Tables, and rows of each [default: 4x100000, with --cores 8x250000]
     #[arg(long, value_parser = tables_and_rows)]
     tables: Option<(u32, u32)>,
-    /// End within about this many seconds; what the time does not suffice for is not measured
+    /// End within about this many seconds. It is divided among the terms of a commit, then among
+    /// the workloads; the numbers of connections that it does not suffice for are not measured
     #[arg(long)]
     within: Option<u64>,
     /// The result as JSON: in place of the table, or into this file beside it
@@ -215,8 +217,26 @@ impl Plan {
 
     /// True if the time does not suffice for another cell.
     pub fn is_over(&self) -> bool {
-        let (cells, spent) = self.done.get();
-        self.deadline.is_some_and(|deadline| Instant::now() + spent / cells.max(1) > deadline)
+        self.deadline.is_some_and(|deadline| Instant::now() + self.cell() > deadline)
+    }
+
+    /// The numbers of connections that the time suffices for: an equal part of it for each of `parts`
+    /// that are left, this one among them. One is tried in any case.
+    pub fn affordable(&self, parts: usize) -> &[usize] {
+        let Some(deadline) = self.deadline else { return &self.threads };
+        let mine = deadline.saturating_duration_since(Instant::now()) / parts.max(1) as u32;
+        let cells = (mine.as_secs_f64() / self.cell().as_secs_f64()) as usize;
+        &self.threads[..cells.clamp(1, self.threads.len())]
+    }
+
+    /// What a cell takes: those that are done, or its slices, for each of which the clients start and
+    /// the server becomes idle.
+    fn cell(&self) -> Duration {
+        const BESIDE_A_SLICE: Duration = Duration::from_millis(600);
+        match self.done.get() {
+            (0, _) => (Duration::from_secs(self.seconds) + BESIDE_A_SLICE) * 2 * self.pairs as u32,
+            (cells, spent) => spent / cells,
+        }
     }
 
     /// A cell is done.
@@ -227,9 +247,9 @@ impl Plan {
 
     /// How long the rest takes, as the end of a line.
     pub fn left(&self) -> String {
-        let (cells, spent) = self.done.get();
+        let (cells, _) = self.done.get();
         let all = self.terms.len() * self.workloads.len() * self.threads.len();
-        let rest = spent / cells.max(1) * (all as u32).saturating_sub(cells);
+        let rest = self.cell() * (all as u32).saturating_sub(cells);
         let rest = self.deadline.map_or(rest, |deadline| rest.min(deadline.saturating_duration_since(Instant::now())));
         format!(" {cells} of {all} cells, about {} s left", rest.as_secs())
     }
@@ -270,7 +290,7 @@ fn listed(text: &str) -> Option<Vec<usize>> {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
     use clap::Parser;
 
@@ -280,7 +300,8 @@ mod tests {
         options: Options,
     }
 
-    fn plan(args: &str) -> Plan {
+    /// The plan of these arguments.
+    pub fn plan(args: &str) -> Plan {
         Plan::new(&Program::parse_from(["bench"].into_iter().chain(args.split_whitespace())).options).unwrap()
     }
 
@@ -312,5 +333,16 @@ mod tests {
         assert!(!plan.is_over());
         plan.note(Duration::from_secs(90));
         assert!(plan.is_over() && plan.left().contains("1 of 192 cells"));
+    }
+
+    #[test]
+    fn what_the_time_does_not_suffice_for_is_left_out_of_each_part() {
+        assert_eq!(plan("--cores --threads 64,16,1").affordable(1000), [64, 16, 1], "there is time");
+        let plan = plan("--cores --threads 64,16,1 --within 1000 --pairs 2 --seconds 4");
+        assert_eq!(plan.affordable(10), [64, 16, 1]);
+        assert_eq!((plan.affordable(25), plan.affordable(10_000)), (&[64, 16][..], &[64][..]));
+        plan.note(Duration::from_secs(30));
+        assert_eq!(plan.affordable(10), [64, 16, 1]);
+        assert_eq!(plan.affordable(20), [64], "a cell takes longer than its slices");
     }
 }

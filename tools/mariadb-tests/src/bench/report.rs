@@ -88,15 +88,19 @@ impl Verdict {
     }
 }
 
-/// Prints the reports and writes them as JSON: to a file, or to standard output if that is `-`.
-pub fn publish(plan: &Plan, reports: &[Report], to: Option<&Path>) -> anyhow::Result<()> {
+/// Prints the reports, and what the time did not suffice for, and writes them as JSON: to a file, or
+/// to standard output if that is `-`.
+pub fn publish(plan: &Plan, reports: &[Report], not_measured: &[String], to: Option<&Path>) -> anyhow::Result<()> {
     let tables =
         |of: fn(&Report, &Plan) -> String| reports.iter().map(|r| of(r, plan)).collect::<Vec<_>>().join("\n\n");
-    let text = match plan.divides_cores {
+    let mut text = match plan.divides_cores {
         true => tables(|report, plan| format!("{}\n\n{}", report.markdown(), report.ratios(plan))),
         false => tables(|report, _| report.markdown()),
     };
-    let json = match reports {
+    for cell in not_measured {
+        let _ = write!(text, "\nnot measured, for the time was over: {cell}");
+    }
+    let mut json = match reports {
         [report] if !plan.divides_cores => report.json(),
         reports => json!({
             "server_processors": plan.server_cores, "client_processors": plan.client_cores,
@@ -105,6 +109,9 @@ pub fn publish(plan: &Plan, reports: &[Report], to: Option<&Path>) -> anyhow::Re
             "geometric_mean": geometric_mean(reports.iter().flat_map(|r| &r.cells).map(|cell| cell.rate.median)),
         }),
     };
+    if !not_measured.is_empty() {
+        json["not_measured"] = json!(not_measured);
+    }
     pairs::publish(&text, &json, to)
 }
 
@@ -146,16 +153,29 @@ impl Report {
         out
     }
 
+    /// The numbers of connections that the time did not suffice for, a line for each workload.
+    pub fn not_measured(&self, plan: &Plan) -> Vec<String> {
+        let left_out = |workload: &String| {
+            let has = |threads| self.cells.iter().any(|cell| cell.workload == *workload && cell.threads == threads);
+            let rest: Vec<_> = plan.threads.iter().filter(|&&threads| !has(threads)).map(usize::to_string).collect();
+            let list = rest.join(", ");
+            (!rest.is_empty()).then(|| format!("{}: {workload} at {list} connections", self.terms.says()))
+        };
+        plan.workloads.iter().filter_map(left_out).collect()
+    }
+
     /// The medians by workload and connections, each with its verdict.
     fn ratios(&self, plan: &Plan) -> String {
-        let counts = plan.threads.iter().map(|threads| format!(" {threads} |")).collect::<String>();
+        let mut all = plan.threads.clone();
+        all.sort_unstable();
+        let counts = all.iter().map(|threads| format!(" {threads} |")).collect::<String>();
         let mut out = format!("| Holdfast's rate by InnoDB's |{counts}\n|---|{}\n", "---:|".repeat(plan.threads.len()));
         for workload in &plan.workloads {
             let cell = |threads: &usize| {
                 let cell = self.cells.iter().find(|cell| cell.workload == *workload && cell.threads == *threads);
                 cell.map_or(" - |".into(), |cell| format!(" {:.2} {} |", cell.rate.median, cell.verdict().name()))
             };
-            let row = plan.threads.iter().map(cell).collect::<String>();
+            let row = all.iter().map(cell).collect::<String>();
             // Writing to a String cannot fail.
             let _ = writeln!(out, "| {workload} |{row}");
         }
@@ -185,6 +205,7 @@ impl Report {
 
 #[cfg(test)]
 mod tests {
+    use super::super::plan::tests::plan;
     use super::*;
 
     fn cell(ratios: [f64; 3]) -> Cell {
@@ -198,6 +219,18 @@ mod tests {
         assert_eq!(cell([0.7, 1.0, 1.4]).verdict(), Verdict::Open);
         assert_eq!(cell([0.7, 0.96, 1.3]).verdict(), Verdict::Open, "noise does not fail");
         assert_eq!(cell([0.7, 0.72, 0.71]).verdict(), Verdict::Fails);
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        let terms = Terms { flush: 2, binary_log: false };
+        let asked = plan("--cores --threads 64,8,1 oltp_insert oltp_delete");
+        let report = Report { version: "10.11".into(), terms, tables: (1, 10), cells: vec![cell([0.7, 0.72, 0.71])] };
+        let said = report.not_measured(&asked);
+        assert_eq!(said.len(), 2);
+        assert!(said[0].ends_with("no binary log: oltp_insert at 64, 1 connections"), "{said:?}");
+        assert!(report.ratios(&asked).contains("| 1 | 8 | 64 |"), "{}", report.ratios(&asked));
+        assert!(report.not_measured(&plan("--cores --threads 8 oltp_insert")).is_empty());
     }
 
     #[test]
