@@ -99,7 +99,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
         let settings = site::Settings { log_bytes: Some(capacity), ..site::Settings::pool(options.workload.bytes()) };
         match sides.first_mut() {
             Some(side) => side.reopen(site, &settings)?,
-            None => sides.push(Embedded::open("holdfast", site, &settings, Instant::now())?),
+            None => sides.push(Embedded::open("holdfast", site, &settings)?),
         }
         let modelled = matches!(kind, DiskKind::Model(_));
         cases.push(case(options, (name, capacity, modelled), &mut sides, progress)?);

@@ -12,8 +12,6 @@
 //!
 //! Every second of Holdfast has a transaction, or the claim fails.
 
-use std::time::Instant;
-
 use anyhow::{Context, Result};
 use holdfast_workload::dbstress;
 use serde_json::json;
@@ -76,7 +74,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let kind = options.plan.files();
     let settings = site::Settings { log_bytes: Some(options.log_bytes), ..site::Settings::pool(options.pool_bytes()) };
     let site = Site::load(&kind, &tables)?;
-    let mut sides = [Embedded::open("holdfast", site, &settings, Instant::now())?];
+    let mut sides = [Embedded::open("holdfast", site, &settings)?];
     let words = format!("on files in {}", options.plan.dir.display());
     let place = Place::embedded(&words, "a sync at every commit", Some(&options.plan.dir));
     let measured = measure(options, &mut sides, progress)?;
@@ -270,12 +268,12 @@ mod tests {
     use crate::subject::Second;
 
     fn turn(tps: &[f64]) -> Turn {
-        let second = |(n, &tps): (usize, &f64)| {
-            let mut values = [None; Meter::ALL.len()];
-            values[Meter::Commits as usize] = Some(tps);
-            Second { t: n as f64 + 1.0, values }
+        let second = |tps: &f64| {
+            let mut second = Second::default();
+            second.values[Meter::Commits as usize] = Some(*tps);
+            second
         };
-        Turn { each: tps.iter().enumerate().map(second).collect(), ..Turn::default() }
+        Turn { each: tps.iter().map(second).collect(), ..Turn::default() }
     }
 
     #[test]

@@ -39,12 +39,13 @@ use crate::measure::{human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::control::{self, PageLoop, Rate};
 use crate::rig::fio::{Fio, Job};
-use crate::rig::load::{Load, Turn};
+use crate::rig::load::Load;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{DiskKind, Settings, Site, dbstress_tables};
 use crate::server::turns::Plan;
 use crate::server::turns::workload::{MODES, Workload};
+use crate::subject::turn::{Series, Turn};
 use crate::target::EMBEDDED;
 use crate::turns;
 
@@ -172,7 +173,7 @@ impl Beside {
     }
 
     fn per_transaction(&self, pages: u64) -> f64 {
-        pages as f64 / (self.engine.transactions as f64).max(1.0)
+        pages as f64 / self.engine.transactions.max(1.0)
     }
 }
 
@@ -309,10 +310,11 @@ fn beside(
     progress: &mut Progress,
 ) -> Result<()> {
     let options = surroundings.options;
-    let mut sampler = Sampler::new(db);
+    let (mut sampler, mut series) = (Sampler::new(db), Series::new(case.mode));
     let mut turn = |name: &str, progress: &mut Progress| -> Result<(Turn, Moved)> {
         let before = db.metrics_snapshot();
         let engine = sampler.run(name, load, options.plan.turn, progress)?;
+        series.add(name, &engine);
         Ok((engine, Moved::during(&db.metrics_snapshot().delta(&before))))
     };
     let (warm, moved) = turn("warm-up", progress)?;
@@ -328,7 +330,7 @@ fn beside(
     let (of, bar) = case.judged();
     let decided = |turns: &[Beside]| claims::decided(&turns.iter().map(of).collect::<Vec<_>>(), bar);
     case.turns = turns::alone(options.plan.rounds, beside, decided)?;
-    case.charts = sampler.charts(case.mode, load.classes());
+    case.charts = series.own_charts();
     Ok(())
 }
 
@@ -362,7 +364,7 @@ impl Surroundings<'_, '_> {
         let writes = (write_share > 0.0).then_some((self.scratch, write_share));
         let page_loop =
             PageLoop { path: self.path, page_bytes, direct: self.direct, writes, frames: self.frames, work_us: 0.0 };
-        let work_us = in_pool.cpu_us * engine.transactions as f64 / moved.pages().max(1) as f64;
+        let work_us = in_pool.cpu_us * engine.transactions / moved.pages().max(1) as f64;
         let busy_loop = self.direct.then(|| PageLoop { work_us, ..page_loop }.run(depth, duration)).transpose()?;
         let page_loop = page_loop.run(depth, duration)?;
         Ok(Yardsticks { in_pool, page_loop, busy_loop, fio })
@@ -471,7 +473,8 @@ fn memory_grid(cases: &[Case]) -> Grid {
     let header = ["", "files", "AntiDEAD", "TPS", "CPU us/txn", "p99 ms"];
     let mut grid = Grid::new("Everything in the pool", 2, &header, "Before the turns below.");
     for (case, (width, turn)) in cases.iter().flat_map(|c| WIDTHS.iter().zip(&c.memory).map(move |m| (c, m))) {
-        let figures = [human(turn.tps()), human(turn.cpu_us()), or_dash(turn.latencies.transaction_ms(99.0), human)];
+        let figures =
+            [human(turn.tps()), or_dash(turn.cpu_us(), human), or_dash(turn.latencies.transaction_ms(99.0), human)];
         let names = [case.mode.to_owned(), case.method.to_owned(), width.to_string()];
         grid.rows.push(names.into_iter().chain(figures).collect());
     }
@@ -490,7 +493,7 @@ fn transactions_grid(cases: &[Case]) -> Grid {
         ("TPS", &|c| human(c.median(|b| b.engine.tps()))),
         ("TPS in the pool", &|c| human(c.median(|b| b.around.in_pool.per_second))),
         ("of that less copies", &|c| share(c.of_memory())),
-        ("CPU us/txn", &|c| human(c.median(|b| b.engine.cpu_us()))),
+        ("CPU us/txn", &|c| or_dash(c.median_of_known(|b| b.engine.cpu_us()), human)),
         ("CPU us in the pool", &|c| human(c.median(|b| b.around.in_pool.cpu_us))),
         ("reads/txn", &|c| human(c.median(|b| b.per_transaction(b.moved.reads)))),
         ("writes/txn", &|c| human(c.median(|b| b.per_transaction(b.moved.writes)))),

@@ -10,8 +10,6 @@
 //! snapshot and newest state are counted: at most as many versions may have been kept. On a server
 //! that the user names the two parts follow each other: first without a snapshot, then with one.
 
-use std::time::Instant;
-
 use anyhow::Result;
 use holdfast_workload::dbstress;
 use serde_json::json;
@@ -61,10 +59,10 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading two databases");
     progress.show(&format!("{} objects each", options.objects));
     let tables = dbstress_tables(dbstress::Options::light(options.objects, options.sessions, 1), options.plan.seed);
-    let (settings, began) = (Settings::pool(options.pool_bytes), Instant::now());
+    let settings = Settings::pool(options.pool_bytes);
     let side = |name| {
         let site = Site::load(&DiskKind::Memory, &tables)?;
-        Embedded::open(name, site, &settings, began)
+        Embedded::open(name, site, &settings)
     };
     let mut sides = [side("no snapshot")?, side("snapshot held")?];
     in_turns(options, Place::embedded("on two databases in turns", "in memory", None), &mut sides, progress)

@@ -11,7 +11,7 @@
 //! dbSTRESS or dbt2: the cost of so many threads on the machine, and that of the server, is the
 //! same for all engines. On a server that the user names one engine runs.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use holdfast_workload::dbstress;
@@ -87,7 +87,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let tables = dbstress_tables(dbstress::Options::light(objects, 1, 1), options.plan.seed);
     let site = Site::load(&DiskKind::Memory, &tables)?;
     let settings = site::Settings::pool(options.workload.bytes());
-    let engine = Embedded::open("holdfast", site, &settings, Instant::now())?.timed_in_groups_of(GROUP);
+    let engine = Embedded::open("holdfast", site, &settings)?.timed_in_groups_of(GROUP);
     let control = engine.control("the control", options.plan.turn / 4);
     let mut sides = [engine, control];
     let bars = Bars::against_control();

@@ -25,7 +25,6 @@ use crate::figures::{Chart, Figures, Grid, Line};
 use crate::machine::Machine;
 use crate::measure::{human, median, or_dash};
 use crate::progress::Progress;
-use crate::rig::load::Turn;
 use crate::rig::memory;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
@@ -34,6 +33,7 @@ use crate::server::turns::Plan;
 use crate::server::turns::workload::Workload;
 use crate::stats::{Estimate, middle};
 use crate::subject::meters::Meter;
+use crate::subject::turn::{Second, Series, Turn};
 use crate::target::EMBEDDED;
 use crate::target::embedded::{EmbeddedRows, definition};
 
@@ -126,9 +126,11 @@ fn measure(
     let scene = Scene { db: &db, site, options, done: &done };
     let (turn, footprints) =
         beside(scene, |goes_on| sampler.run_while("soak", &load, options.plan.turn, progress, goes_on))?;
-    let mut charts = sampler.charts("Soak", load.classes());
+    let mut series = Series::new("Soak");
+    series.add("soak", &turn);
+    let mut charts = series.own_charts();
     charts.insert(0, footprint_chart(&footprints));
-    let p99: Vec<f64> = sampler.samples.iter().filter_map(|s| p99_of(s.value(Meter::Commits), s.p99_ms)).collect();
+    let p99: Vec<f64> = turn.each.iter().filter_map(p99_of).collect();
     drop((sampler, load));
     progress.step("checking every page, row and entry");
     let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
@@ -302,8 +304,9 @@ struct Outcome {
 
 /// The 99th percentile of a second, in milliseconds: all of it if no transaction ended, for all
 /// sessions waited.
-fn p99_of(tps: f64, p99_ms: Option<f64>) -> Option<f64> {
-    if tps > 0.0 { p99_ms } else { Some(1000.0) }
+fn p99_of(second: &Second) -> Option<f64> {
+    let [tps, p99_ms] = [Meter::Commits, Meter::P99].map(|meter| second.values[meter as usize]);
+    if tps.is_some_and(|tps| tps > 0.0) { p99_ms } else { Some(1000.0) }
 }
 
 /// So many findings are told of.
@@ -371,7 +374,7 @@ impl Outcome {
         let middle = |values: &[f64]| or_dash(median(values), human);
         let mb = |values: Vec<f64>| middle(&values.iter().map(|v| v / 1e6).collect::<Vec<_>>());
         let rows = [
-            ("transactions", human(self.turn.transactions as f64)),
+            ("transactions", human(self.turn.transactions)),
             ("transactions per second", human(self.turn.tps())),
             ("99th percentile of a second, ms", middle(&self.p99)),
             ("dumps of HISTORY", count(&self.done.dumps)),
@@ -432,7 +435,6 @@ mod tests {
     use holdfast::FlushMethod;
 
     use super::*;
-    use crate::rig::load::Latencies;
     use crate::rig::site::{DiskKind, data_in};
 
     /// Their number alone is right.
@@ -484,8 +486,7 @@ mod tests {
 
     #[test]
     fn a_run_whose_dump_missed_a_row_is_wrong() {
-        let turn = Turn { seconds: 1.0, transactions: 1, cpu_seconds: 1.0, latencies: Latencies::default() };
-        let done = Done::default();
+        let (turn, done) = (Turn::default(), Done::default());
         let outcome = Outcome { turn, footprints: Vec::new(), p99: Vec::new(), findings: Vec::new(), done };
         assert!(!outcome.is_wrong() && outcome.findings_in_words().is_empty());
         outcome.done.missing_rows.store(1, Ordering::Relaxed);
@@ -495,9 +496,14 @@ mod tests {
     /// Seconds in which the engine stood still were left out, and it *held* that latencies stay.
     #[test]
     fn a_second_without_a_transaction_is_a_long_one() {
-        assert_eq!(p99_of(100.0, Some(0.5)), Some(0.5));
-        assert_eq!(p99_of(0.0, None), Some(1000.0));
-        assert_eq!(p99_of(1.0, None), None, "a session that was about to record its time");
+        let of = |tps, p99_ms| {
+            let mut second = Second::default();
+            (second.values[Meter::Commits as usize], second.values[Meter::P99 as usize]) = (Some(tps), p99_ms);
+            p99_of(&second)
+        };
+        assert_eq!(of(100.0, Some(0.5)), Some(0.5));
+        assert_eq!(of(0.0, None), Some(1000.0));
+        assert_eq!(of(1.0, None), None, "a session that was about to record its time");
     }
 
     #[test]

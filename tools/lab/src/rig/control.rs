@@ -15,9 +15,10 @@ use parking_lot::{Mutex, MutexGuard};
 use tempfile::NamedTempFile;
 
 use super::cpu;
-use super::load::{Load, Session, Turn};
+use super::load::{Load, Session};
 use crate::measure::Figure;
 use crate::pin::{Cores, Role};
+use crate::subject::turn::Turn;
 
 /// Bytes that the processor loop reads at a time: they stay in the first-level cache.
 const BLOCK: usize = 16 << 10;
@@ -69,7 +70,7 @@ pub fn burners(cpu_us: f64, sessions: usize) -> Load<'static> {
 /// neighbours work.
 pub fn cores(sessions: usize) -> Result<f64> {
     let turn = burners(200.0, sessions).run(Duration::from_millis(300), &mut |_| Ok(()))?;
-    Ok(turn.cpu_seconds / turn.seconds.max(1e-9))
+    Ok(turn.cpu_seconds.unwrap_or(0.0) / turn.seconds.max(1e-9))
 }
 
 /// Processor microseconds of a transaction of `load`, all threads of the engine included, while
@@ -86,7 +87,7 @@ pub fn price(load: &Load<'_>, beside: usize, duration: Duration) -> Result<f64> 
         (turn, others.into_iter().filter_map(|other| other.join().ok()).sum::<Duration>())
     });
     let used = (cpu::process() - before).saturating_sub(others);
-    Ok(used.as_secs_f64() * 1e6 / (turn?.transactions as f64).max(1.0))
+    Ok(used.as_secs_f64() * 1e6 / turn?.transactions.max(1.0))
 }
 
 /// Computes until `stop` is set. Returns the processor time of the thread.
@@ -177,7 +178,7 @@ pub struct Rate {
 impl Rate {
     /// The rate of the transactions of a turn.
     pub fn of(turn: &Turn) -> Rate {
-        Rate { per_second: turn.tps(), cpu_us: turn.cpu_us() }
+        Rate { per_second: turn.tps(), cpu_us: turn.cpu_us().unwrap_or(0.0) }
     }
 
     /// The mean of the rates before and after something, since a disk may be faster for some

@@ -8,10 +8,10 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use hdrhistogram::Histogram;
 use parking_lot::Mutex;
 
 use crate::rig::cpu;
+use crate::subject::turn::{Latencies, Turn};
 
 /// The work of one session. An implementation occupies cache lines of its own (`align(128)`), since
 /// sessions are created one after the other and the allocator puts them side by side.
@@ -20,110 +20,12 @@ pub trait Session: Send {
     fn transaction(&mut self, done: &mut dyn FnMut(usize)) -> Result<()>;
 }
 
-/// The longest latency that is distinguished, in nanoseconds: a minute.
-const LONGEST_NS: u64 = 60_000_000_000;
-
-fn histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST_NS, 2).expect("the bounds are in order")
-}
-
-/// Latencies of transactions, then of each statement class, in nanoseconds.
-#[derive(Clone, Debug)]
-pub struct Latencies(Vec<Histogram<u64>>);
-
-impl Latencies {
-    pub(crate) fn new(classes: usize) -> Latencies {
-        Latencies(vec![histogram(); classes + 1])
-    }
-
-    /// Adds the latencies of `other`.
-    pub fn add(&mut self, other: &Latencies) {
-        // `add` cannot fail, since both have the same bounds.
-        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| mine.add(theirs).expect("the same bounds"));
-    }
-
-    /// Adds `count` transactions (`None`) or statements of a class that took `ns` each.
-    pub(crate) fn record(&mut self, class: Option<usize>, ns: u64, count: u64) {
-        if let Some(histogram) = self.0.get_mut(class.map_or(0, |c| c + 1)) {
-            histogram.saturating_record_n(ns.max(1), count);
-        }
-    }
-
-    /// The same with every time multiplied by `factor`.
-    pub(crate) fn scaled(&self, factor: f64) -> Latencies {
-        let mut all = Latencies::new(self.0.len() - 1);
-        for (to, from) in all.0.iter_mut().zip(&self.0) {
-            for value in from.iter_recorded() {
-                let ns = (value.value_iterated_to() as f64 * factor) as u64;
-                to.saturating_record_n(ns.max(1), value.count_at_value());
-            }
-        }
-        all
-    }
-
-    fn clear(&mut self) {
-        self.0.iter_mut().filter(|h| !h.is_empty()).for_each(Histogram::reset);
-    }
-
-    /// A percentile of whole transactions, in milliseconds; `None` if there were none.
-    pub fn transaction_ms(&self, percentile: f64) -> Option<f64> {
-        percentile_ms(&self.0[0], percentile)
-    }
-
-    /// A percentile of the statements of `class`, in milliseconds; `None` if there were none.
-    pub fn class_ms(&self, class: usize, percentile: f64) -> Option<f64> {
-        percentile_ms(self.0.get(class + 1)?, percentile)
-    }
-}
-
-impl Default for Latencies {
-    /// Without statements.
-    fn default() -> Latencies {
-        Latencies::new(0)
-    }
-}
-
-fn percentile_ms(histogram: &Histogram<u64>, percentile: f64) -> Option<f64> {
-    (!histogram.is_empty()).then(|| histogram.value_at_percentile(percentile) as f64 / 1e6)
-}
-
 /// The counts of one session in this turn. It occupies cache lines of its own, so that sessions do
 /// not contend for it.
 #[repr(align(128))]
 struct Slot {
     transactions: AtomicU64,
     latencies: Mutex<Latencies>,
-}
-
-/// One second of a turn.
-#[derive(Clone, Debug)]
-pub struct Second {
-    /// Its exact length.
-    pub seconds: f64,
-    pub transactions: u64,
-    pub latencies: Latencies,
-}
-
-/// A turn as a whole.
-#[derive(Clone, Debug)]
-pub struct Turn {
-    pub seconds: f64,
-    pub transactions: u64,
-    /// Processor seconds that the process used.
-    pub cpu_seconds: f64,
-    pub latencies: Latencies,
-}
-
-impl Turn {
-    /// Transactions per second.
-    pub fn tps(&self) -> f64 {
-        crate::measure::per_second(self.transactions, self.seconds)
-    }
-
-    /// Processor microseconds per transaction.
-    pub fn cpu_us(&self) -> f64 {
-        self.cpu_seconds * 1e6 / (self.transactions as f64).max(1.0)
-    }
 }
 
 /// Sessions of one kind.
@@ -151,9 +53,9 @@ impl<'s> Load<'s> {
         self.classes
     }
 
-    /// Runs all sessions for `duration`. Calls `each` about once a second with the counts since the
-    /// last call.
-    pub fn run(&self, duration: Duration, each: &mut dyn FnMut(&Second) -> Result<()>) -> Result<Turn> {
+    /// Runs all sessions for `duration`. Calls `each` about once a second with what was done since
+    /// the last call. The processor time is that of this process.
+    pub fn run(&self, duration: Duration, each: &mut dyn FnMut(&Turn) -> Result<()>) -> Result<Turn> {
         let slots: Vec<Slot> = self.sessions.iter().map(|_| self.slot()).collect();
         let (stop, start) = (AtomicBool::new(false), Gate::new(self.sessions.len()));
         std::thread::scope(|scope| {
@@ -196,7 +98,7 @@ impl<'s> Load<'s> {
         slots: &[Slot],
         duration: Duration,
         stop: &AtomicBool,
-        each: &mut dyn FnMut(&Second) -> Result<()>,
+        each: &mut dyn FnMut(&Turn) -> Result<()>,
     ) -> Result<Turn> {
         let mut all = Latencies::new(self.classes.len());
         // Transactions from before the last session got a core do not count.
@@ -224,14 +126,16 @@ impl<'s> Load<'s> {
             }
             all.add(&latencies);
             let seconds = (now - last).as_secs_f64();
-            each(&Second { seconds, transactions: transactions - counted, latencies })?;
+            let done = (transactions - counted) as f64;
+            each(&Turn { seconds, transactions: done, latencies, ..Turn::default() })?;
             (last, used, counted) = (now, cpu_now, transactions);
             if until == end {
                 break;
             }
         }
-        let (seconds, cpu_seconds) = ((last - begin).as_secs_f64(), (used - cpu).as_secs_f64());
-        Ok(Turn { seconds, transactions: counted - before, cpu_seconds, latencies: all })
+        let (seconds, cpu_seconds) = ((last - begin).as_secs_f64(), Some((used - cpu).as_secs_f64()));
+        let transactions = (counted - before) as f64;
+        Ok(Turn { seconds, transactions, cpu_seconds, latencies: all, ..Turn::default() })
     }
 }
 
@@ -322,18 +226,14 @@ fn work(
             slot.transactions.fetch_add(1, Ordering::Relaxed);
         }
         let mut latencies = slot.latencies.lock();
-        latencies.0[0].saturating_record(nanos(begin.elapsed()));
-        for &(class, took) in &classes {
-            if let Some(histogram) = latencies.0.get_mut(class + 1) {
-                histogram.saturating_record(took);
-            }
-        }
+        latencies.record(None, nanos(begin.elapsed()), 1);
+        classes.iter().for_each(|&(class, took)| latencies.record(Some(class), took, 1));
     }
     Ok(())
 }
 
 fn nanos(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX).max(1)
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -378,7 +278,7 @@ mod tests {
         // On a busy machine a session may not get a core in so short a turn. Then the turn is
         // repeated.
         let turn = loop {
-            let mut counted = 0;
+            let mut counted = 0.0;
             let turn = load.run(Duration::from_millis(20), &mut |second| {
                 counted += second.transactions;
                 Ok(())

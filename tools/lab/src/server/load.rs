@@ -20,7 +20,7 @@ use super::data::SCHEMA;
 use super::statements;
 use crate::experiments::sideload::BIG;
 use crate::pin::{Cores, Role};
-use crate::rig::load::Latencies;
+use crate::subject::turn::Latencies;
 
 /// The parameters of sysbench.
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 //! session: `statements SEL1 17:340,18:11 SEL2 33:351`, where `17:340` means 340 statements of
 //! about 2^(17/8) microseconds.
 
-use crate::rig::load::Latencies;
 use crate::rig::sessions::DBSTRESS_CLASSES;
+use crate::subject::turn::Latencies;
 
 /// Buckets of the script per doubling of the time.
 const BUCKETS_PER_DOUBLING: f64 = 8.0;

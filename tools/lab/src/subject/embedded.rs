@@ -5,19 +5,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use holdfast::metrics::WaitClass;
 use holdfast::{Database, ReadOptions, ReadTransaction};
 use holdfast_workload::dbstress::{self, Table};
 
-use super::meters::{self, Meter};
+use super::meters::{Meter, Values};
 use super::{Second, Series, Subject, Turn};
-use crate::figures::Chart;
 use crate::pin;
 use crate::progress::Progress;
 use crate::rig::control;
 use crate::rig::load::Load;
-use crate::rig::sampler::{Sample, Sampler};
-use crate::rig::sessions::{DBSTRESS_CLASSES, dbstress as sessions};
+use crate::rig::sampler::Sampler;
+use crate::rig::sessions::dbstress as sessions;
 use crate::rig::site::{Settings, Site};
 use crate::server::turns::workload::Workload;
 
@@ -43,21 +41,15 @@ pub struct Sessions {
 }
 
 impl Embedded {
-    /// Opens the database of `site`. The time axis of its own charts begins at `began`.
-    pub fn open(name: &str, site: Site, settings: &Settings, began: Instant) -> Result<Embedded> {
+    /// Opens the database of `site`.
+    pub fn open(name: &str, site: Site, settings: &Settings) -> Result<Embedded> {
         let db = site.open(settings)?;
-        let sampler = Sampler::since(&db, began);
-        let site = Arc::new(site);
-        Ok(Embedded {
-            series: Series::new(name),
-            site,
-            db,
-            sampler,
-            snapshot: None,
-            group: 1,
-            pricing: None,
-            priced: None,
-        })
+        Ok(Embedded::of(name, Arc::new(site), db))
+    }
+
+    fn of(name: &str, site: Arc<Site>, db: Database) -> Embedded {
+        let (series, sampler) = (Series::new(name), Sampler::new(&db));
+        Embedded { series, site, db, sampler, snapshot: None, group: 1, pricing: None, priced: None }
     }
 
     /// Times that many transactions in a row as one ([`Load::in_groups_of`]).
@@ -69,9 +61,8 @@ impl Embedded {
     /// one session's transaction and do nothing else. That time is measured before and after each
     /// turn, for `pricing` each; that after one turn is that before the next.
     pub fn control(&self, name: &str, pricing: Duration) -> Embedded {
-        let (series, sampler) = (Series::new(name), Sampler::new(&self.db));
-        let (site, db) = (Arc::clone(&self.site), self.db.clone());
-        Embedded { series, site, db, sampler, snapshot: None, group: self.group, pricing: Some(pricing), priced: None }
+        let control = Embedded::of(name, Arc::clone(&self.site), self.db.clone());
+        Embedded { group: self.group, pricing: Some(pricing), ..control }
     }
 
     fn load(&self, work: &Sessions) -> Load<'_> {
@@ -93,15 +84,15 @@ impl Embedded {
         let turn = control::burners(before, sessions).in_groups_of(self.group).run(duration, &mut |_| Ok(()))?;
         let after = price()?;
         let price = f64::midpoint(before, after);
-        let slower = turn.cpu_us() / price;
+        let slower = turn.cpu_us().context("the system reports no processor time")? / price;
         drop(alone);
         self.priced = Some((work.options, after));
         let latencies = turn.latencies.scaled(1.0 / slower);
-        let (seconds, transactions) = (turn.seconds, turn.transactions as f64 * slower);
-        let mut values = [None; Meter::ALL.len()];
-        values[Meter::Commits as usize] = Some(transactions / seconds);
-        let (cpu_seconds, each) = (Some(turn.cpu_seconds), vec![Second { t: self.series.ran + seconds, values }]);
-        Ok(Turn { seconds, transactions, cpu_seconds, values, latencies, each, ..Turn::default() })
+        let transactions = turn.transactions * slower;
+        let mut values = Values::default();
+        values[Meter::Commits as usize] = Some(transactions / turn.seconds);
+        let each = vec![Second { t: turn.seconds, values, ..Second::default() }];
+        Ok(Turn { transactions, values, latencies, each, ..turn })
     }
 
     fn engine_turn(
@@ -111,31 +102,16 @@ impl Embedded {
         duration: Duration,
         progress: &mut Progress,
     ) -> Result<Turn> {
-        let (from, began, before) = (self.sampler.samples.len(), self.sampler.now(), self.db.metrics_snapshot());
         let load = sessions(&self.db, &self.site, work.options, self.series.seed_of_turn(work.seed));
-        let turn = self.sampler.run(phase, &load.in_groups_of(self.group), duration, progress)?;
-        let did = self.db.metrics_snapshot().delta(&before);
-        let second = |s: &Sample| Second { t: self.series.ran + s.t - began, values: s.values };
-        let each: Vec<Second> = self.sampler.samples[from..].iter().map(second).collect();
-        let mut values = meters::over(each.iter().map(|s| &s.values));
-        values[Meter::CoreToCore as usize] = control::core_to_core().map(|figure| figure.median);
-        let waited = |class: &WaitClass| (class.name(), did.wait(*class).total.as_secs_f64() * 1e6);
-        Ok(Turn {
-            seconds: turn.seconds,
-            transactions: turn.transactions as f64,
-            cpu_seconds: Some(turn.cpu_seconds),
-            values,
-            latencies: turn.latencies,
-            waits_us: WaitClass::ALL.iter().map(waited).collect(),
-            each,
-            ..Turn::default()
-        })
+        let mut turn = self.sampler.run(phase, &load.in_groups_of(self.group), duration, progress)?;
+        turn.values[Meter::CoreToCore as usize] = control::core_to_core().map(|figure| figure.median);
+        Ok(turn)
     }
 
     /// Opens another database in its place; its turns go on.
     pub fn reopen(&mut self, site: Site, settings: &Settings) -> Result<()> {
         self.db = site.open(settings)?;
-        self.sampler.follow(&self.db);
+        self.sampler = Sampler::new(&self.db);
         self.site = Arc::new(site);
         Ok(())
     }
@@ -204,10 +180,6 @@ impl Subject for Embedded {
             Some(path) => self.sampler.sync_beside(path.parent().unwrap_or(path)),
             None => Ok(()),
         }
-    }
-
-    fn charts(&self) -> Vec<Chart> {
-        if self.pricing.is_some() { Vec::new() } else { self.sampler.charts(self.name(), DBSTRESS_CLASSES) }
     }
 }
 

@@ -13,6 +13,8 @@ use crate::server::contender::Contender;
 pub enum Meter {
     /// Transactions.
     Commits,
+    /// The 99th percentile of the transactions that ended.
+    P99,
     /// Transactions that are not purged.
     History,
     /// Old versions kept for long snapshots.
@@ -23,6 +25,8 @@ pub enum Meter {
     Log,
     /// Frames without a page.
     Free,
+    /// Those of them that no thread has taken for a page.
+    Idle,
     /// Frames whose page is newer than its file.
     Dirty,
     /// Pages read.
@@ -58,6 +62,7 @@ const fn counter(title: &'static str, unit: &'static str, variables: [&'static s
 /// In the order of [`Meter::ALL`].
 static DIALS: [Dial; Meter::ALL.len()] = [
     counter("throughput", "transactions per second", ["Com_commit"; 3]),
+    gauge("99th percentile", "milliseconds", [""; 3]),
     gauge("history", "transactions", ["Holdfast_history_list_length", "Innodb_history_list_length", ""]),
     gauge("versions kept for snapshots", "count", ["Holdfast_versions_stored", "", ""]),
     gauge("checkpoint age", "bytes", ["Holdfast_checkpoint_age", "Innodb_checkpoint_age", ""]),
@@ -67,6 +72,7 @@ static DIALS: [Dial; Meter::ALL.len()] = [
         ["Holdfast_os_log_written", "Innodb_os_log_written", "Rocksdb_wal_bytes"],
     ),
     gauge("free frames", "pages", ["Holdfast_buffer_pool_pages_free", "Innodb_buffer_pool_pages_free", ""]),
+    gauge("free frames that are not taken", "pages", [""; 3]),
     gauge("dirty frames", "pages", ["Holdfast_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_dirty", ""]),
     counter("pages read", "per second", ["Holdfast_pages_read", "Innodb_pages_read", ""]),
     counter("pages written", "per second", ["Holdfast_pages_written", "Innodb_pages_written", ""]),
@@ -84,13 +90,15 @@ pub type Values = [Option<f64>; Meter::ALL.len()];
 
 impl Meter {
     /// All of them.
-    pub const ALL: [Meter; 12] = [
+    pub const ALL: [Meter; 14] = [
         Meter::Commits,
+        Meter::P99,
         Meter::History,
         Meter::Versions,
         Meter::Age,
         Meter::Log,
         Meter::Free,
+        Meter::Idle,
         Meter::Dirty,
         Meter::Reads,
         Meter::Writes,
@@ -161,7 +169,7 @@ pub fn between(from: &Values, to: &Values, seconds: f64) -> Values {
 
 /// The values of seconds of equal length as one: the means of the rates, and the last gauges.
 pub fn over<'v>(seconds: impl Iterator<Item = &'v Values> + Clone) -> Values {
-    let mut values = seconds.clone().last().copied().unwrap_or([None; Meter::ALL.len()]);
+    let mut values = seconds.clone().last().copied().unwrap_or_default();
     for meter in Meter::ALL.into_iter().filter(|m| m.dial().grows) {
         let rates: Vec<f64> = seconds.clone().filter_map(|v| v[meter as usize]).collect();
         values[meter as usize] = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
@@ -175,7 +183,7 @@ mod tests {
 
     #[test]
     fn counters_become_rates_and_gauges_stay() {
-        let (mut from, mut to) = ([None; Meter::ALL.len()], [None; Meter::ALL.len()]);
+        let (mut from, mut to) = (Values::default(), Values::default());
         (from[Meter::Commits as usize], to[Meter::Commits as usize]) = (Some(100.0), Some(300.0));
         (from[Meter::History as usize], to[Meter::History as usize]) = (Some(7.0), Some(9.0));
         to[Meter::Reads as usize] = Some(5.0);

@@ -4,119 +4,22 @@
 //! | module | what |
 //! |---|---|
 //! | [`meters`] | the figures of a second, the same for every subject |
+//! | [`turn`] | what a turn gives, and the turns of a subject so far |
 //! | [`embedded`] | the engine in this process |
 //!
 //! A server, private or not, is a [`Side`](crate::server::turns::side::Side).
 
 pub mod embedded;
 pub mod meters;
+pub mod turn;
 
 use std::time::Duration;
 
 use anyhow::Result;
 
-use self::meters::{Meter, Values};
-use crate::figures::{Chart, Span};
+pub use self::turn::{Second, Series, Turn};
 use crate::progress::Progress;
-use crate::rig::load::Latencies;
 use crate::server::turns::workload::Workload;
-
-/// A second of a turn.
-#[derive(Clone, Copy, Debug)]
-pub struct Second {
-    /// The end of the second, in seconds of this subject's turns.
-    pub t: f64,
-    /// Rates and gauges.
-    pub values: Values,
-}
-
-/// The measurements of a turn.
-#[derive(Clone, Debug, Default)]
-pub struct Turn {
-    /// How long it was.
-    pub seconds: f64,
-    pub transactions: f64,
-    /// Processor seconds of the engine's process, if the system reports them.
-    pub cpu_seconds: Option<f64>,
-    /// Rates of the whole turn, gauges at its end.
-    pub values: Values,
-    /// The times of transactions and statements, if the load reports them.
-    pub latencies: Latencies,
-    /// sysbench's 95th percentiles of the seconds, in milliseconds.
-    pub p95_ms: Vec<f64>,
-    /// Microseconds that all sessions together waited, by class, if the engine reports them.
-    pub waits_us: Vec<(&'static str, f64)>,
-    pub each: Vec<Second>,
-}
-
-impl Turn {
-    /// Transactions per second.
-    pub fn tps(&self) -> f64 {
-        self.transactions / self.seconds.max(1e-9)
-    }
-
-    /// Processor microseconds of the engine's process per transaction.
-    pub fn cpu_us(&self) -> Option<f64> {
-        self.cpu_seconds.map(|s| s * 1e6 / self.transactions.max(1.0))
-    }
-
-    /// The count of a meter per transaction.
-    pub fn per_transaction(&self, meter: Meter) -> Option<f64> {
-        self.values[meter as usize].map(|rate| rate / self.tps().max(1e-9))
-    }
-
-    /// The values of a meter, second by second.
-    pub fn series(&self, meter: Meter) -> Vec<f64> {
-        self.each.iter().filter_map(|s| s.values[meter as usize]).collect()
-    }
-}
-
-/// The turns of a subject so far.
-#[derive(Clone, Debug, Default)]
-pub struct Series {
-    /// The subject's name in texts.
-    pub name: String,
-    /// Seconds of all its turns.
-    pub ran: f64,
-    /// The turns, including warm-ups; each has another seed.
-    pub turns: u64,
-    /// The seconds of all turns.
-    pub seconds: Vec<Second>,
-    /// The turns on its time axis.
-    pub spans: Vec<Span>,
-}
-
-impl Series {
-    /// A subject without turns.
-    pub fn new(name: &str) -> Series {
-        Series { name: name.to_owned(), ..Series::default() }
-    }
-
-    /// The seed of the present turn of a run with seed `seed`; behind the greatest one comes 0.
-    pub fn seed_of_turn(&self, seed: u64) -> u64 {
-        seed.wrapping_add(self.turns)
-    }
-
-    /// Adds a turn at the end.
-    pub fn add(&mut self, phase: &str, turn: &Turn) {
-        let from = self.ran;
-        self.ran += turn.seconds;
-        self.spans.push(Span { from, to: self.ran, label: phase.to_owned() });
-        self.seconds.extend(&turn.each);
-    }
-
-    /// The values of a meter in a part of the seconds, given as shares of them.
-    pub fn part(&self, meter: Meter, from: f64, to: f64) -> Vec<f64> {
-        let n = self.seconds.len() as f64;
-        let seconds = &self.seconds[(n * from) as usize..(n * to) as usize];
-        seconds.iter().filter_map(|s| s.values[meter as usize]).collect()
-    }
-
-    /// The greatest value of a meter.
-    pub fn most(&self, meter: Meter) -> Option<f64> {
-        self.part(meter, 0.0, 1.0).into_iter().reduce(f64::max)
-    }
-}
 
 /// An engine that is measured in turns. Between its turns nothing happens to it.
 pub trait Subject {
@@ -172,22 +75,5 @@ pub trait Subject {
     /// From now on a loop of syncs runs beside the turns, if the subject has one on its disk.
     fn sync_beside(&mut self) -> Result<()> {
         Ok(())
-    }
-
-    /// Charts of what only this kind of subject reports.
-    fn charts(&self) -> Vec<Chart> {
-        Vec::new()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Their sum ended a run with `--seed` near the greatest number, in a build with checks.
-    #[test]
-    fn the_greatest_seed_has_turns_too() {
-        let series = Series { turns: 2, ..Series::default() };
-        assert_eq!([1, u64::MAX].map(|seed| series.seed_of_turn(seed)), [3, 1]);
     }
 }

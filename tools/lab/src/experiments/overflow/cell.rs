@@ -14,10 +14,11 @@ use crate::figures::Chart;
 use crate::measure::median;
 use crate::progress::Progress;
 use crate::rig::control::{self, PageLoop, Rate};
-use crate::rig::load;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::sysbench;
 use crate::rig::site::{Settings, Site};
+use crate::subject::meters::Meter;
+use crate::subject::turn::{self, Series};
 use crate::turns;
 
 /// One pool size with one number of threads.
@@ -51,13 +52,14 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    fn new(threads: usize, turn: &load::Turn, reads: u64, limits: Limits) -> Turn {
+    fn new(threads: usize, turn: &turn::Turn, reads: u64, limits: Limits) -> Turn {
         // Sessions finish their last transaction after the turn, and `reads` includes its misses.
-        let misses = reads as f64 / (turn.transactions + threads as u64 / 2).max(1) as f64;
+        let misses = reads as f64 / (turn.transactions + threads as f64 / 2.0).max(1.0);
+        let cpu_us = turn.cpu_us().unwrap_or(f64::NAN);
         Turn {
             tps: turn.tps(),
-            bound: limits.bound(threads, turn.cpu_us(), misses),
-            cpu_us: turn.cpu_us(),
+            bound: limits.bound(threads, cpu_us, misses),
+            cpu_us,
             misses,
             cores: limits.cores,
             device: limits.device.unwrap_or(0.0),
@@ -128,8 +130,7 @@ pub(super) struct Size {
 }
 
 impl Bench<'_> {
-    /// Runs the cells of one pool size. Also returns the charts of the cell with the most threads,
-    /// if it is charted.
+    /// Runs the cells of one pool size. Also returns its charts, if it is charted.
     pub(super) fn pool(&self, size: Size, progress: &mut Progress) -> Result<(Vec<Cell>, Vec<Chart>)> {
         let db = self.site.open(&Settings::pool(size.bytes))?;
         let found = self.cells(&db, size, progress)?;
@@ -144,18 +145,20 @@ impl Bench<'_> {
         warmer.run(options.plan.turn * 2, &mut |_| Ok(()))?;
         let alone = self.bare(1, size)?;
         let frames = usize::try_from(db.cache_stats().0.frames)?;
-        let (mut sampler, mut charts, mut cells) = (Sampler::new(db), Vec::new(), Vec::new());
+        let (mut sampler, mut series, mut cells) = (Sampler::new(db), Series::new("Half the data"), Vec::new());
         for &threads in &options.threads {
             let load = sysbench(db, self.site, mix(), options.rows, threads, options.plan.seed);
-            let from = sampler.samples.len();
-            let (mut free_waits, mut device) = (0, self.bare(threads, size)?);
+            let (mut free_waits, mut idle, mut device) = (0, Vec::new(), self.bare(threads, size)?);
+            let phase = format!("{threads} threads");
             let simulated = simulated(self.map, options, threads, frames, self.map.pages())?;
             let turn = |_| {
                 let cores = control::cores(threads)?;
                 let before = db.metrics_snapshot();
-                let turn = sampler.run(&format!("{threads} threads"), &load, options.plan.turn, progress)?;
+                let turn = sampler.run(&phase, &load, options.plan.turn, progress)?;
                 let did = db.metrics_snapshot().delta(&before);
                 free_waits += did.get(Counter::FreeWaits);
+                idle.extend(turn.series(Meter::Idle));
+                series.add(&phase, &turn);
                 let again = self.bare(threads, size)?;
                 let around = device.zip(again).map(|(before, after)| Rate::around(before, after));
                 let limits = Limits { cores, device: around.map(|rate| rate.per_second), alone };
@@ -163,21 +166,16 @@ impl Bench<'_> {
                 Ok(Turn::new(threads, &turn, did.get(Counter::PagesRead), limits))
             };
             let turns = turns::alone(options.plan.rounds, turn, |turns| Cell::decided(simulated, turns))?;
-            let samples = &sampler.samples[from..];
-            let idle: u64 = samples.iter().map(|s| s.cache.idle_frames).sum();
-            if size.charted && threads == most {
-                charts = sampler.charts("Half the data", load.classes());
-            }
             cells.push(Cell {
                 pool_bytes: size.bytes,
                 threads,
                 simulated,
-                idle: idle as f64 / samples.len().max(1) as f64 / frames as f64,
+                idle: idle.iter().sum::<f64>() / idle.len().max(1) as f64 / frames as f64,
                 free_waits,
                 turns,
             });
         }
-        Ok((cells, charts))
+        Ok((cells, if size.charted { series.own_charts() } else { Vec::new() }))
     }
 
     /// The rate of the disk for that many threads that only read, if the engine will have to read.

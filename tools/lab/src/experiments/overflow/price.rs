@@ -93,7 +93,7 @@ fn selects(site: &Site, options: &Options, pool_bytes: u64, threads: usize) -> R
         let before = db.metrics_snapshot();
         let turn = load.run(options.plan.turn / 2, &mut |_| Ok(()))?;
         let read = db.metrics_snapshot().delta(&before).get(Counter::PagesRead) as f64;
-        (turn.cpu_us(), read / (turn.transactions as f64).max(1.0), read / turn.seconds)
+        (turn.cpu_us().unwrap_or(f64::NAN), read / turn.transactions.max(1.0), read / turn.seconds)
     };
     db.close()?;
     Ok(measured)

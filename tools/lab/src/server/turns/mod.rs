@@ -79,26 +79,14 @@ pub fn charts<S: Subject>(sides: &[S]) -> Vec<(String, Vec<Chart>)> {
         let points: Vec<_> = side.series().seconds.iter().filter_map(point).collect();
         (points.len() > 1).then(|| Line::new(side.name(), points))
     };
-    let spans = sides.first().map(|side| joined(&side.series().spans)).unwrap_or_default();
+    let spans = sides.first().map(|side| side.series().spans.clone()).unwrap_or_default();
     let chart = |meter: Meter| {
         let lines: Vec<Line> = sides.iter().filter_map(|side| line(side, meter)).collect();
         (!lines.is_empty()).then(|| Chart::over_time(meter.title(), meter.unit(), lines, spans.clone()))
     };
-    let own = sides.iter().map(|side| (format!("Second by second, {}", side.name()), side.charts()));
+    let own = sides.iter().map(|side| (format!("Second by second, {}", side.name()), side.series().own_charts()));
     let common = ("Second by second".to_owned(), Meter::ALL.into_iter().filter_map(chart).collect());
     [common].into_iter().chain(own).filter(|(_, charts): &(_, Vec<Chart>)| !charts.is_empty()).collect()
-}
-
-/// Spans of the same name that follow one another, joined.
-fn joined(spans: &[crate::figures::Span]) -> Vec<crate::figures::Span> {
-    let mut all: Vec<crate::figures::Span> = Vec::new();
-    for span in spans {
-        match all.last_mut() {
-            Some(last) if last.label == span.label => last.to = span.to,
-            _ => all.push(span.clone()),
-        }
-    }
-    all
 }
 
 /// What an experiment runs on.

@@ -287,15 +287,14 @@ impl Subject for Side<'_> {
         let (_, _) = (client.take_latencies(), client.take_p95());
         let (first, cpu, began) = (self.read()?, self.cpu_seconds(), Instant::now());
         let (mut last, mut at, mut each) = (first, began, Vec::new());
-        let begin = self.series.ran;
         while began.elapsed() < duration {
             std::thread::sleep(Duration::from_secs(1).min(duration.saturating_sub(began.elapsed())));
             let (now, seconds) = (self.read()?, at.elapsed().as_secs_f64());
             at = Instant::now();
             client.check()?;
             if seconds > 0.5 {
-                let second =
-                    Second { t: begin + began.elapsed().as_secs_f64(), values: meters::between(&last, &now, seconds) };
+                let values = meters::between(&last, &now, seconds);
+                let second = Second { t: began.elapsed().as_secs_f64(), values, ..Second::default() };
                 progress.show(&format!("{}, {phase}: {}", self.name(), in_words(&second.values)));
                 each.push(second);
             }
