@@ -34,6 +34,7 @@ use crate::server::load::Oltp;
 use crate::server::named::ServerWithSchema;
 use crate::server::options::with_query_cache;
 use crate::server::own::OwnServer;
+use crate::server::status::Listed;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, p95, tps};
 use crate::server::turns::running::{OnServer, There};
 use crate::server::turns::side::{Data, Settings, Side, Up};
@@ -104,9 +105,8 @@ struct Counts([u64; COUNTERS.len()]);
 
 impl Counts {
     fn read(conn: &mut Conn) -> Result<Counts> {
-        let told = conn.query::<(String, u64), _>("SHOW GLOBAL STATUS LIKE 'Qcache_%'")?;
-        let of = |counter: &str| told.iter().find(|(name, _)| name == counter).map_or(0, |(_, value)| *value);
-        Ok(Counts(COUNTERS.map(of)))
+        let status = Listed::status(conn, &COUNTERS)?;
+        Ok(Counts(COUNTERS.map(|counter| status.number(counter).unwrap_or(0))))
     }
 
     /// Adds the counts between `from` and `to`. The server's sessions count some of them without a

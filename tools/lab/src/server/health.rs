@@ -3,44 +3,38 @@
 //! The counters are read before and after an experiment. Each finding is a pure function of the two
 //! readings. It is left out if the server lacks a counter or a variable of it.
 
-use std::collections::BTreeMap;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use mysql::Conn;
-use mysql::prelude::Queryable;
 
+use super::status::Listed;
 use crate::measure::count;
 
 /// Status and variables of a server at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    status: BTreeMap<String, String>,
-    variables: BTreeMap<String, String>,
+    status: Listed,
+    variables: Listed,
 }
 
 impl Health {
     /// Reads the counters.
     pub fn read(conn: &mut Conn) -> Result<Health> {
-        let mut ask = |sql: &str| -> Result<BTreeMap<String, String>> {
-            let rows = conn.query::<(String, Option<String>), _>(sql).context("ask for the server's counters")?;
-            Ok(rows.into_iter().map(|(name, value)| (name.to_lowercase(), value.unwrap_or_default())).collect())
-        };
-        Ok(Health { status: ask("SHOW GLOBAL STATUS")?, variables: ask("SHOW GLOBAL VARIABLES")? })
+        Ok(Health { status: Listed::status(conn, &[])?, variables: Listed::variables(conn)? })
     }
 
     /// A status variable that is a number.
     pub(crate) fn status(&self, name: &str) -> Option<f64> {
-        self.status.get(name)?.parse().ok()
+        self.status.number(name)
     }
 
     /// A variable that is a number.
     pub(crate) fn variable(&self, name: &str) -> Option<f64> {
-        self.variables.get(name)?.parse().ok()
+        self.variables.number(name)
     }
 
     /// A variable as the server writes it.
     pub(crate) fn setting(&self, name: &str) -> Option<&str> {
-        self.variables.get(name).map(String::as_str)
+        self.variables.text(name)
     }
 }
 
@@ -61,7 +55,7 @@ impl Between<'_> {
     }
 
     fn setting(&self, name: &str) -> String {
-        self.after.variables.get(name).map_or_else(|| name.to_owned(), |value| format!("{name} (now {value})"))
+        self.after.setting(name).map_or_else(|| name.to_owned(), |value| format!("{name} (now {value})"))
     }
 
     /// The dump's pages in the young part of the list.
@@ -200,9 +194,10 @@ mod tests {
     use super::*;
 
     fn health(status: &[(&str, u64)], variables: &[(&str, u64)]) -> Health {
-        let map =
-            |list: &[(&str, u64)]| list.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect();
-        Health { status: map(status), variables: map(variables) }
+        let listed = |list: &[(&str, u64)]| {
+            Listed(list.iter().map(|(name, value)| ((*name).to_owned(), value.to_string())).collect())
+        };
+        Health { status: listed(status), variables: listed(variables) }
     }
 
     const YOUNG: &str = "innodb_buffer_pool_pages_made_young";

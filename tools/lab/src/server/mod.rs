@@ -10,6 +10,7 @@
 //! | `instance` | a private server under load, sampled |
 //! | `options` | the options of a server that the lab starts |
 //! | `own` | a server that the lab starts: private, or as it was released |
+//! | `status` | what a server lists of itself |
 //! | [`turns`] | engines on private servers in turns, sampled |
 //! | `slow_disk` | a server on a modelled disk |
 //! | `named` | a server that the user names, with the schema of the lab |
@@ -29,4 +30,5 @@ pub(crate) mod probe;
 pub mod released;
 pub(crate) mod slow_disk;
 mod statements;
+pub(crate) mod status;
 pub mod turns;

@@ -4,8 +4,6 @@
 //! the other figures differs by engine; [`super::contender::Contender::how_it_is_counted`] states
 //! it, and so does the output.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context, Result};
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -13,6 +11,7 @@ use mysql::prelude::Queryable;
 use super::address::Address;
 use super::contender::{Contender, Engine};
 use super::data::SCHEMA;
+use super::status::{Listed, monitor, told};
 use crate::bench::Counters;
 use crate::experiments::sideload::HOT;
 use crate::target::Resident;
@@ -63,16 +62,12 @@ impl Probe {
         // MyRocks has no such counters.
         let [young, not_young] =
             ["made_young", "made_not_young"].map(|name| self.contender.variable(&format!("buffer_pool_pages_{name}")));
-        let sql = format!("SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_commit', '{young}', '{not_young}')");
-        let rows: Vec<(String, String)> = self.conn.query(sql).context("ask for the server's counters")?;
-        let status: BTreeMap<String, u64> =
-            rows.into_iter().filter_map(|(name, value)| Some((name.to_lowercase(), value.parse().ok()?))).collect();
-        let get = |name: &str| status.get(&name.to_lowercase()).copied();
+        let status = Listed::status(&mut self.conn, &["Com_commit", &young, &not_young])?;
         Ok(Counters {
-            commits: get("com_commit").context("the server does not count Com_commit")?,
+            commits: status.number("Com_commit").context("the server does not count Com_commit")?,
             hot_reads: self.reads_of(HOT)?,
-            made_young: get(&young),
-            not_young: get(&not_young),
+            made_young: status.number(&young),
+            not_young: status.number(&not_young),
         })
     }
 
@@ -112,12 +107,11 @@ impl Probe {
 
     /// The same from InnoDB's monitor, which also reports them before 5.5.28.
     fn monitors_pool_stats(&mut self) -> Result<[u64; STATS.len()]> {
-        let monitor = self.conn.query_first::<(String, String, String), _>("SHOW ENGINE INNODB STATUS");
-        let (_, _, text) = monitor?.context("the server has no statistics of the pool")?;
-        let requests = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_read_requests'";
-        let (_, gets) =
-            self.conn.query_first::<(String, u64), _>(requests)?.context("the server counts no requests")?;
-        of_monitor(&text, gets).context("InnoDB's monitor says nothing of the pool")
+        let text = monitor(&mut self.conn)?.context("the server has no statistics of the pool")?;
+        let requests = "Innodb_buffer_pool_read_requests";
+        let gets = Listed::status(&mut self.conn, &[requests])?.number(requests);
+        of_monitor(&text, gets.context("the server counts no requests")?)
+            .context("InnoDB's monitor says nothing of the pool")
     }
 
     /// Size of a page, in bytes.
@@ -151,15 +145,12 @@ impl Probe {
 /// monitor has only their rate.
 fn of_monitor(text: &str, gets: u64) -> Option<[u64; STATS.len()]> {
     let pool = text.split_once("BUFFER POOL AND MEMORY")?.1;
-    // "Name 17" or "Name 17, another 4"
-    let number = |name: &str| {
-        let rest = pool.split_once(name)?.1.trim_start();
-        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
-    };
-    let young = ["Pages made young ", ", not young "].map(number);
-    let moved = ["Pages read ", ", created ", ", written "].map(number);
-    let pages = ["Buffer pool size ", "Free buffers ", "Database pages ", "Old database pages "].map(number);
-    Some([pages[0]?, pages[1]?, pages[2]?, pages[3]?, young[0]?, young[1]?, gets, moved[0]?, moved[1]?, moved[2]?])
+    let number = |name| told(pool, name);
+    let [size, free, data, old] =
+        ["Buffer pool size ", "Free buffers ", "Database pages ", "Old database pages "].map(number);
+    let [young, not_young] = ["Pages made young ", ", not young "].map(number);
+    let [read, created, written] = ["Pages read ", ", created ", ", written "].map(number);
+    Some([size?, free?, data?, old?, young?, not_young?, gets, read?, created?, written?])
 }
 
 /// `None` if this user has no right to the query, or if this server lacks the table or variable:

@@ -1,12 +1,10 @@
 //! The figures of a second, the same meters for every subject, and how a server tells them.
 
-use std::collections::BTreeMap;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use mysql::Conn;
-use mysql::prelude::Queryable;
 
 use crate::server::contender::Contender;
+use crate::server::status::{Listed, monitor, told};
 
 /// A figure that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,16 +132,12 @@ impl Meter {
 /// Reads all meters of a server whose tables are in `contender`.
 pub fn read(conn: &mut Conn, contender: Contender) -> Result<Values> {
     let names = Meter::ALL.map(|m| m.variable(contender));
-    let list = names.iter().filter(|n| !n.is_empty()).map(|n| format!("'{n}'")).collect::<Vec<_>>().join(",");
-    let sql = format!("SHOW GLOBAL STATUS WHERE Variable_name IN ({list})");
-    let rows: Vec<(String, String)> = conn.query(sql).context("ask for the server's counters")?;
-    let found: BTreeMap<String, f64> =
-        rows.into_iter().filter_map(|(name, value)| Some((name.to_lowercase(), value.parse().ok()?))).collect();
-    let mut values = names.map(|name| found.get(&name.to_lowercase()).copied());
+    let status = Listed::status(conn, &names)?;
+    let mut values = names.map(|name| status.number(name));
     let silent = values[Meter::History as usize].is_none();
     if silent && matches!(contender, Contender::InnoDb { .. }) {
         // MySQL reports it in the monitor only, and that only to users with a privilege.
-        if let Ok(Some((_, _, text))) = conn.query_first::<(String, String, String), _>("SHOW ENGINE INNODB STATUS") {
+        if let Ok(Some(text)) = monitor(conn) {
             (values[Meter::History as usize], values[Meter::Age as usize]) = of_monitor(&text);
         }
     }
@@ -152,9 +146,8 @@ pub fn read(conn: &mut Conn, contender: Contender) -> Result<Values> {
 
 /// Length of the history and age of the checkpoint, from the text of InnoDB's monitor.
 fn of_monitor(text: &str) -> (Option<f64>, Option<f64>) {
-    let number = |name: &str| text.lines().find_map(|l| l.trim().strip_prefix(name)?.trim().parse::<f64>().ok());
-    let age = number("Log sequence number").zip(number("Last checkpoint at")).map(|(now, then)| now - then);
-    (number("History list length"), age)
+    let age = told(text, "Log sequence number").zip(told(text, "Last checkpoint at"));
+    (told(text, "History list length"), age.map(|(now, then): (f64, f64)| now - then))
 }
 
 /// The changes between two readings `seconds` apart: counters per second, gauges as in `to`.

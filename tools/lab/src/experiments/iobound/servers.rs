@@ -8,7 +8,6 @@
 use anyhow::{Context, Result};
 use holdfast::FlushMethod;
 use holdfast_server::{Cache, Release, apt};
-use mysql::prelude::Queryable;
 use serde_json::json;
 
 use super::{METHODS, Options, PUBLISHED, WIDTHS};
@@ -19,6 +18,7 @@ use crate::server::contender::{Contender, SMALLEST};
 use crate::server::health::Health;
 use crate::server::load::Oltp;
 use crate::server::released;
+use crate::server::status::Listed;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, p99, tps};
 use crate::server::turns::side::{Data, Settings, Side};
 use crate::server::turns::workload::MODES;
@@ -135,9 +135,8 @@ fn resident_bytes(side: &mut Side<'_>) -> Result<u64> {
         return Ok(0);
     }
     let variable = side.contender.variable("buffer_pool_pages_data");
-    let row = side.conn()?.query_first::<(String, u64), _>(format!("SHOW GLOBAL STATUS LIKE '{variable}'"))?;
-    let (_, pages) = row.with_context(|| format!("the server does not say {variable}"))?;
-    Ok(pages * PAGE_BYTES)
+    let pages: Option<u64> = Listed::status(side.conn()?, &[&variable])?.number(&variable);
+    Ok(pages.with_context(|| format!("the server does not say {variable}"))? * PAGE_BYTES)
 }
 
 fn findings(options: &Options, mut place: Place, measured: Measured, sides: &[Side<'_>]) -> Findings {
