@@ -29,7 +29,8 @@ use crate::document::Document;
 use crate::figures::{Grid, Shown};
 use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
-use crate::rig::site::{self, DiskKind, Site, dbstress_tables};
+use crate::rig::site::{self, DiskKind, Site, described};
+use crate::rig::tables::dbstress_tables;
 use crate::server::contender::Contender;
 use crate::server::health::Health;
 use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
@@ -262,7 +263,6 @@ fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[impl Sub
     let active_set = options.workload.bytes();
     let mode = options.workload.modes().last().map_or("", |mode| mode.0);
     let pool_bytes = place.pool_bytes.unwrap_or(active_set);
-    let model = options.modelled.map(|model| DiskKind::Model(model).describe());
     Findings {
         name: ("flush", "Flushing without bursts"),
         place,
@@ -275,7 +275,7 @@ fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[impl Sub
             "pool_bytes": pool_bytes,
             "active_set_of_pool": active_set as f64 / pool_bytes as f64,
             "settle_s": options.settle.as_secs_f64(),
-            "disk": model.unwrap_or_else(|| json!("real")),
+            "disk": described(options.modelled),
         })),
         grids: vec![ages, grid("Throughput", &[""], sides, &columns, &cells)],
         charts: turns::charts(sides),

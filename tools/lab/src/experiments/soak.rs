@@ -28,14 +28,15 @@ use crate::progress::Progress;
 use crate::rig::memory;
 use crate::rig::sampler::Sampler;
 use crate::rig::sessions::dbstress as sessions;
-use crate::rig::site::{Settings, Site, dbstress_tables};
+use crate::rig::site::{Settings, Site};
+use crate::rig::tables::{dbstress_tables, definition};
 use crate::server::turns::Plan;
 use crate::server::turns::workload::Workload;
 use crate::stats::{Estimate, middle};
 use crate::subject::meters::Meter;
 use crate::subject::turn::{Second, Series, Turn};
 use crate::target::EMBEDDED;
-use crate::target::embedded::{EmbeddedRows, definition};
+use crate::target::embedded::EmbeddedRows;
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]

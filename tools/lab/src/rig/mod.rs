@@ -5,6 +5,7 @@
 //! | module | what |
 //! |---|---|
 //! | `site` | the data: loaded once, opened with pools and logs of any size |
+//! | `tables` | its tables with their rows |
 //! | `load` | sessions, their transactions and latencies per statement class |
 //! | `sampler` | a sample a second: pool, log, history, waits, disk |
 //! | `sessions` | sysbench and dbSTRESS sessions over the engine |
@@ -21,3 +22,4 @@ pub(crate) mod memory;
 pub(crate) mod sampler;
 pub(crate) mod sessions;
 pub(crate) mod site;
+pub(crate) mod tables;

@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use holdfast::io::{FileDisk, MemoryDisk};
+use holdfast::io::{Create, FileDisk, FileKind, MemoryDisk, OpenOptions};
 use holdfast::{Builder, Database, Disk, FlushAtCommit, FlushMethod};
 use holdfast_testkit::{DiskModel, ModelDisk};
-use holdfast_workload::{dbstress, dbt2, sysbench};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use super::tables::{Definition, TableSpec, definitions, fill};
 use crate::clock::PausableClock;
-use crate::target::embedded::{Definition, definition};
 
 /// A kind of disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,6 +47,11 @@ pub(crate) fn new_dir_in(dir: &Path) -> Result<TempDir> {
 }
 
 impl DiskKind {
+    /// Files past the system's cache in `dir`.
+    pub fn files(dir: &Path) -> DiskKind {
+        DiskKind::Real { dir: dir.to_owned(), method: FlushMethod::ODirect }
+    }
+
     /// A new directory on a real disk; none for the others.
     pub fn new_dir(&self) -> Result<Option<TempDir>> {
         let DiskKind::Real { dir, .. } = self else { return Ok(None) };
@@ -84,9 +88,14 @@ impl DiskKind {
     }
 }
 
+/// The disk of a server, for the settings of a document: a model, or a real one.
+pub fn described(model: Option<DiskModel>) -> Value {
+    model.map_or_else(|| json!("real"), |model| DiskKind::Model(model).describe())
+}
+
 /// `inner` behind a model that is off. Its clock sleeps without spinning, since the cores are for
 /// the sessions.
-pub fn modelled(inner: Arc<dyn Disk>, model: DiskModel) -> ModelDisk {
+fn modelled(inner: Arc<dyn Disk>, model: DiskModel) -> ModelDisk {
     let disk = ModelDisk::new(inner, model, Arc::new(PausableClock::new()));
     disk.set_enabled(false);
     disk
@@ -120,65 +129,61 @@ impl Settings {
     }
 }
 
-/// A table of an experiment.
-#[derive(Clone, Copy, Debug)]
-pub struct TableSpec {
-    /// Its name.
-    pub name: &'static str,
-    /// Seed of its rows.
-    pub seed: u64,
-    /// Its rows.
-    pub content: Content,
-}
-
-/// Rows of a table.
-#[derive(Clone, Copy, Debug)]
-pub enum Content {
-    /// `sbtest` with that many rows.
-    Sbtest(u32),
-    /// `new_order` of that many warehouses.
-    NewOrder(u32),
-    /// `stock` of that many warehouses.
-    Stock(u32),
-    /// A table of dbSTRESS.
-    DbStress(dbstress::Options, dbstress::Table),
-}
-
-/// The tables of dbSTRESS.
-pub fn dbstress_tables(options: dbstress::Options, seed: u64) -> Vec<TableSpec> {
-    let tables = dbstress::table_names(options.hpk).iter().zip(dbstress::Table::ALL);
-    tables.map(|(name, table)| TableSpec { name, seed, content: Content::DbStress(options, table) }).collect()
-}
-
 /// The data, and the disk that it is on.
 pub struct Site {
     disk: Arc<dyn Disk>,
+    /// The model in front of the disk, if it has one. In front of a disk that is no model it stays
+    /// off, and only counts the requests to each file.
     model: Option<ModelDisk>,
+    is_model: bool,
     name: PathBuf,
     tables: Arc<[Definition]>,
     files: Vec<(String, String)>,
-    _dir: Option<TempDir>,
+    dir: Option<TempDir>,
 }
+
+/// The pool with which data is loaded, if its size does not matter.
+const LOAD_POOL: u64 = 64 << 20;
 
 impl Site {
     /// Loads `tables`, at memory speed if the disk is a model.
     pub fn load(kind: &DiskKind, tables: &[TableSpec]) -> Result<Site> {
-        let dir = kind.new_dir()?;
-        let name = dir.as_ref().map_or_else(|| PathBuf::from("lab"), |dir| dir.path().join("data.hf"));
-        let (disk, model) = kind.empty(&name)?;
-        let definitions = definitions(tables);
-        let mut site = Site { disk, model, name, tables: definitions, files: Vec::new(), _dir: dir };
-        site.fill(tables).context("load the tables")?;
+        let site = Site::empty(kind, definitions(tables), false)?.filled(tables, LOAD_POOL)?;
         site.set_slow(true);
         Ok(site)
     }
 
-    fn fill(&mut self, tables: &[TableSpec]) -> Result<()> {
-        let db = self.builder(&Settings::pool(64 << 20)).create(&self.name)?;
+    /// As [`Site::load`], with a pool of `pool_bytes` for that. The requests to each file are
+    /// counted, and the model of the disk stays off.
+    pub fn counted(kind: &DiskKind, tables: &[TableSpec], pool_bytes: u64) -> Result<Site> {
+        Site::empty(kind, definitions(tables), true)?.filled(tables, pool_bytes)
+    }
+
+    fn empty(kind: &DiskKind, tables: Arc<[Definition]>, counted: bool) -> Result<Site> {
+        let dir = kind.new_dir()?;
+        let name = dir.as_ref().map_or_else(|| PathBuf::from("lab"), |dir| dir.path().join("data.hf"));
+        let (mut disk, mut model) = kind.empty(&name)?;
+        let is_model = model.is_some();
+        if counted && !is_model {
+            let counts = modelled(disk, DiskModel::spinning());
+            (disk, model) = (Arc::new(counts.clone()), Some(counts));
+        }
+        Ok(Site { disk, model, is_model, name, tables, files: Vec::new(), dir })
+    }
+
+    fn filled(mut self, tables: &[TableSpec], pool_bytes: u64) -> Result<Site> {
+        let db = self.builder(&Settings::pool(pool_bytes)).create(&self.name).context("create the database")?;
         fill(&db, tables, &self.tables)?;
         self.files = db.list_tables().into_iter().map(|t| (t.name, t.file)).collect();
-        db.close()?;
-        Ok(())
+        db.close().context("close the loaded database")?;
+        Ok(self)
+    }
+
+    /// The same data on another disk of this kind, for a database that is open at the same time.
+    pub fn copy(&self, kind: &DiskKind) -> Result<Site> {
+        let copy = Site::empty(kind, Arc::clone(&self.tables), self.model.is_some())?;
+        copy_disk(self.disk.as_ref(), copy.disk.as_ref()).context("copy the data")?;
+        Ok(Site { files: self.files.clone(), ..copy })
     }
 
     fn builder(&self, settings: &Settings) -> Builder {
@@ -187,12 +192,23 @@ impl Site {
 
     /// Opens the database with an empty pool.
     pub fn open(&self, settings: &Settings) -> Result<Database> {
-        self.builder(settings).open(&self.name).with_context(|| format!("open the database in {}", self.name.display()))
+        self.open_with(settings, |builder| builder)
+    }
+
+    /// As [`Site::open`], with what `further` sets.
+    pub fn open_with(&self, settings: &Settings, further: impl FnOnce(Builder) -> Builder) -> Result<Database> {
+        let opened = further(self.builder(settings)).open(&self.name);
+        opened.with_context(|| format!("open the database in {}", self.name.display()))
     }
 
     /// The tables, in the workload's order.
     pub fn tables(&self) -> &Arc<[Definition]> {
         &self.tables
+    }
+
+    /// The tables by name, and the file of each.
+    pub fn files(&self) -> &[(String, String)] {
+        &self.files
     }
 
     /// Name of the file of a table.
@@ -205,44 +221,47 @@ impl Site {
         &self.disk
     }
 
+    /// The disk, if the requests to its files are counted.
+    pub fn counts(&self) -> Option<&ModelDisk> {
+        self.model.as_ref()
+    }
+
     /// Directory of the database, on a real disk.
     pub fn path(&self) -> Option<&Path> {
-        self._dir.as_ref().map(|_| self.name.as_path())
+        self.dir.as_ref().map(|_| self.name.as_path())
     }
 
     /// Keeps the directory of the data, if there is one, when this is dropped. Returns it.
     pub fn keep(&mut self) -> Option<&Path> {
-        let dir = self._dir.as_mut()?;
+        let dir = self.dir.as_mut()?;
         dir.disable_cleanup(true);
         Some(dir.path())
     }
 
-    /// Switches the model of the disk on or off, if there is one.
+    /// Switches the model of the disk on or off, if the disk is one.
     pub fn set_slow(&self, slow: bool) {
         if let Some(model) = &self.model {
-            model.set_enabled(slow);
+            model.set_enabled(slow && self.is_model);
         }
     }
 }
 
-/// The definitions of tables.
-pub fn definitions(tables: &[TableSpec]) -> Arc<[Definition]> {
-    tables.iter().map(|t| definition(t.name, matches!(t.content, Content::Sbtest(_)))).collect()
-}
+/// Bytes copied at a time.
+const CHUNK: usize = 1 << 20;
 
-/// Creates tables with their rows.
-pub fn fill(db: &Database, tables: &[TableSpec], definitions: &[Definition]) -> Result<()> {
-    for (table, definition) in tables.iter().zip(definitions) {
-        let loaded = db.create_table_with(definition, |loader| {
-            let mut push = |key: &[u8], row: &[u8]| loader.push(key, row);
-            match (table.content, table.seed) {
-                (Content::Sbtest(rows), seed) => sysbench::generate(seed, rows, 1..=rows, &mut push),
-                (Content::NewOrder(warehouses), _) => dbt2::generate_new_order(warehouses, &mut push),
-                (Content::Stock(warehouses), seed) => dbt2::generate_stock(seed, warehouses, &mut push),
-                (Content::DbStress(options, table), seed) => dbstress::generate(&options, table, seed, &mut push),
-            }
-        });
-        loaded.with_context(|| format!("load the table {}", table.name))?;
+fn copy_disk(from: &dyn Disk, to: &dyn Disk) -> Result<()> {
+    let mut buffer = vec![0; CHUNK];
+    for name in from.list()? {
+        let source = from.open(&name, OpenOptions::new(FileKind::Meta).read_only(true))?;
+        let target = to.open(&name, OpenOptions::new(FileKind::Meta).create(Create::New))?;
+        let len = source.len()?;
+        let mut offset = 0;
+        while offset < len {
+            let part = buffer.len().min(usize::try_from(len - offset)?);
+            source.read_at(offset, &mut buffer[..part])?;
+            target.write_at(offset, &buffer[..part])?;
+            offset += part as u64;
+        }
     }
     Ok(())
 }

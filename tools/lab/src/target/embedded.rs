@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use holdfast::{
-    Clock, Cursor, Database, Error, IndexDefinition, ReadOptions, ReadTable, ReadTransaction, ReplacementPolicy,
-    TableDefinition, WaitMode, WriteTransaction,
+    Clock, Cursor, Database, Error, ReadOptions, ReadTable, ReadTransaction, ReplacementPolicy, WaitMode,
+    WriteTransaction,
 };
 use holdfast_testkit::ModelDisk;
 use holdfast_workload::dbt2;
@@ -15,23 +15,8 @@ use holdfast_workload::{Failure, RowSink, Rows, Scan, TableNo};
 
 use super::{Hint, Policy, PoolState, Query, Resident, Target, TargetSpec};
 use crate::clock::PausableClock;
-
-/// The tables of the workloads: byte strings, encoded by the workload.
-pub(crate) type Definition = TableDefinition<&'static [u8], &'static [u8]>;
-
-/// `KEY k (k)` of `sbtest`. A row that does not decode has no entry; it fails where it is read.
-const K_INDEX: IndexDefinition<&'static [u8], &'static [u8], &'static [u8]> =
-    IndexDefinition::new("k", |_, row: &Vec<u8>, keys| {
-        if let Some(k) = holdfast_workload::sysbench::index_key(row) {
-            keys.push(&k);
-        }
-    });
-
-/// The definition of a table, with the index `k` if it is an `sbtest`.
-pub(crate) fn definition(name: &str, with_k: bool) -> Definition {
-    let table = Definition::named(name);
-    if with_k { table.index(&K_INDEX) } else { table }
-}
+use crate::rig::site::{Settings, Site};
+use crate::rig::tables::Definition;
 
 /// An open database.
 pub struct Embedded {
@@ -44,13 +29,8 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Opens the database on `disk`, called `name` in messages, with the pool of `spec`.
-    pub(super) fn open(
-        disk: &ModelDisk,
-        name: &std::path::Path,
-        spec: &TargetSpec,
-        tables: Arc<[Definition]>,
-    ) -> Result<Embedded> {
+    /// Opens the database of `site` with the pool of `spec`.
+    pub(super) fn open(site: &Site, spec: &TargetSpec) -> Result<Embedded> {
         let clock = Arc::new(PausableClock::new());
         let (policy, scan_hints) = match spec.policy {
             Policy::Holdfast { hint } => (ReplacementPolicy::Holdfast, hint != Hint::Off),
@@ -58,17 +38,12 @@ impl Embedded {
                 (ReplacementPolicy::MidpointLru { old_blocks_pct: pct, old_blocks_time_ms: time_ms }, true)
             }
         };
-        let db = Database::builder()
-            .disk(Arc::new(disk.clone()))
-            .cache_size_bytes(spec.pool_bytes)
-            .replacement_policy(policy)
-            .scan_hints(scan_hints)
-            .warm_up(false)
-            .clock(Arc::clone(&clock) as Arc<dyn Clock>)
-            .open(name)
-            .with_context(|| format!("open the database in {}", name.display()))?;
-        let files = db.list_tables().into_iter().map(|t| (t.name, t.file)).collect();
-        Ok(Embedded { db, tables, clock, disk: disk.clone(), files })
+        let db = site.open_with(&Settings::pool(spec.pool_bytes), |builder| {
+            let clock = Arc::clone(&clock) as Arc<dyn Clock>;
+            builder.replacement_policy(policy).scan_hints(scan_hints).clock(clock)
+        })?;
+        let disk = site.counts().context("the requests to the files are not counted")?.clone();
+        Ok(Embedded { db, tables: Arc::clone(site.tables()), clock, disk, files: site.files().to_vec() })
     }
 }
 

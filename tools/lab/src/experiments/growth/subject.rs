@@ -20,7 +20,8 @@ use super::plan::{EMBEDDED, Options, Step, UNFINISHED, UPDATES, USUAL_AGE};
 use super::watch::{Reached, Watch};
 use crate::progress::Progress;
 use crate::rig::site::{Settings, new_dir_in};
-use crate::target::embedded::{Definition, EmbeddedRows, definition};
+use crate::rig::tables::{Definition, definition};
+use crate::target::embedded::EmbeddedRows;
 
 const TABLE: &str = "sbtest";
 /// The index that is added.

@@ -36,7 +36,8 @@ use crate::machine::Machine;
 use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::control::PageLoop;
-use crate::rig::site::{Content, Settings, Site, TableSpec};
+use crate::rig::site::{Settings, Site};
+use crate::rig::tables::{Content, TableSpec};
 use crate::target::EMBEDDED;
 
 /// The results.

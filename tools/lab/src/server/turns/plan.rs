@@ -3,8 +3,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use holdfast::FlushMethod;
-
 use crate::pin::Cores;
 use crate::rig::site::DiskKind;
 use crate::server::contender::Contender;
@@ -33,6 +31,6 @@ pub struct Plan {
 impl Plan {
     /// Files past the system's cache in that directory.
     pub(crate) fn files(&self) -> DiskKind {
-        DiskKind::Real { dir: self.dir.clone(), method: FlushMethod::ODirect }
+        DiskKind::files(&self.dir)
     }
 }
