@@ -20,7 +20,7 @@
 //! * A transaction that starts to wait searches for a cycle, one at a time, after the next searcher
 //!   can see its request. So does a thread that enters a lock for an owner that waits itself: the
 //!   waiters in that queue have begun to wait for that owner without a search of theirs.
-//! * A waiter whose observer knows the order of commits tells it anew for whom it waits whenever a
+//! * A waiter whose observer knows the order of commits reports its blockers again whenever a
 //!   transaction comes to be before it: the queue wakes it. The observer must be called by the
 //!   thread that waits.
 //! * Memory over the budget: a transaction that holds many rows of one index gets a table lock

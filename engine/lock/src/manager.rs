@@ -132,7 +132,7 @@ impl LockManager {
         Err(error)
     }
 
-    /// Tells the observer for whom `owner` waits, and blocks it: see [`Owner::block`].
+    /// Reports the blockers of `owner` to the observer, and blocks it: see [`Owner::block`].
     fn sleep(&self, owner: &Arc<Owner>, deadline: Option<Instant>) -> Outcome {
         let Some(observer) = self.observer.get() else { return owner.block(deadline) };
         self.tell(observer.as_ref(), owner);

@@ -1,5 +1,5 @@
 //! What an observer hears that knows the order of commits: whenever a transaction comes to be
-//! before a waiter, the waiter says anew for whom it waits. The numbers of transactions are their
+//! before a waiter, the waiter reports its blockers again. The numbers of transactions are their
 //! order: the one that has to commit first waits.
 
 use std::sync::Arc;
@@ -30,9 +30,12 @@ mod each_place {
         static INTEREST: Cell<WaitInterest> = const { Cell::new(WaitInterest::All) };
     }
 
-    /// Keeps what it is told: each waiter, and for whom it waits.
+    /// Each waiter and its blockers.
+    type Reports = Vec<(u64, Vec<u64>)>;
+
+    /// Keeps what it is told.
     #[derive(Clone, Default)]
-    struct Told(Arc<Mutex<Vec<(u64, Vec<u64>)>>>);
+    struct Told(Arc<Mutex<Reports>>);
 
     impl Told {
         /// A lock manager that has it as its observer, and some transactions.

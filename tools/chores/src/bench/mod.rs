@@ -42,8 +42,8 @@ pub enum What {
         #[arg(long, default_value = ".lab/lines.json")]
         json: PathBuf,
     },
-    /// Pack the measurements of scaling (`bench scale`, `mariadb bench --cores`, recovery, the lab's
-    /// side load and sessions), with all that they need, for a machine with more cores
+    /// Pack the measurements of scaling (`bench scale`, `mariadb bench --cores`, recovery, the
+    /// lab's side load and sessions), with all that they need, for a machine with more cores
     Pack {
         /// The archive to write
         file: PathBuf,

@@ -1,7 +1,6 @@
-//! The colours of lines and areas, after Okabe and Ito: blue, vermillion, green, orange, purple, sky.
-//! Their lightness differs from the original, so that each stands out from its background, and so
-//! that people who see two of three kinds of light tell any two of them apart. The tests compute
-//! that.
+//! The colours of lines and areas, after Okabe and Ito: blue, vermillion, green, orange, purple,
+//! sky. Their lightness differs from the original, so that each stands out from its background, and
+//! so that people with two kinds of cones tell any two of them apart. The tests compute that.
 //!
 //! Lines have a pattern as well, so that print without colours shows which is which.
 
@@ -81,8 +80,8 @@ mod tests {
 
     type Matrix = [[f64; 3]; 3];
 
-    /// How people see linear red, green and blue who have all three kinds of cones, or who lack that
-    /// for long, middle or short waves: Machado, Oliveira and Fernandes, 2009, severity 1.
+    /// How linear red, green and blue are seen with all three kinds of cones, and without those for
+    /// long, middle or short waves: Machado, Oliveira and Fernandes, 2009, severity 1.
     const SIGHTS: [(&str, Matrix); 4] = [
         ("normal", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
         ("protan", [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]),

@@ -220,8 +220,8 @@ impl Plan {
         self.deadline.is_some_and(|deadline| Instant::now() + self.cell() > deadline)
     }
 
-    /// The numbers of connections that the time suffices for: an equal part of it for each of `parts`
-    /// that are left, this one among them. One is tried in any case.
+    /// The numbers of connections that the time suffices for: an equal part of it for each of
+    /// `parts` that are left, this one among them. One is tried in any case.
     pub fn affordable(&self, parts: usize) -> &[usize] {
         let Some(deadline) = self.deadline else { return &self.threads };
         let mine = deadline.saturating_duration_since(Instant::now()) / parts.max(1) as u32;
@@ -229,8 +229,8 @@ impl Plan {
         &self.threads[..cells.clamp(1, self.threads.len())]
     }
 
-    /// What a cell takes: those that are done, or its slices, for each of which the clients start and
-    /// the server becomes idle.
+    /// What a cell takes: those that are done, or its slices, for each of which the clients start
+    /// and the server becomes idle.
     fn cell(&self) -> Duration {
         const BESIDE_A_SLICE: Duration = Duration::from_millis(600);
         match self.done.get() {

@@ -88,8 +88,8 @@ impl Verdict {
     }
 }
 
-/// Prints the reports, and what the time did not suffice for, and writes them as JSON: to a file, or
-/// to standard output if that is `-`.
+/// Prints the reports, and what the time did not suffice for, and writes them as JSON: to a file,
+/// or to standard output if that is `-`.
 pub fn publish(plan: &Plan, reports: &[Report], not_measured: &[String], to: Option<&Path>) -> anyhow::Result<()> {
     let tables =
         |of: fn(&Report, &Plan) -> String| reports.iter().map(|r| of(r, plan)).collect::<Vec<_>>().join("\n\n");
