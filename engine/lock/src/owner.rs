@@ -456,8 +456,8 @@ impl Owner {
         Ok(())
     }
 
-    /// Its observer is about to be told its blockers, and has to hear of each transaction that comes
-    /// to be before it from now on.
+    /// Its observer is about to be told its blockers, and has to hear of each transaction that
+    /// comes to be before it from now on.
     pub(crate) fn will_be_told(&self) {
         let mut wait = self.wait.lock();
         (wait.is_told, wait.has_news) = (true, false);
