@@ -188,8 +188,8 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
     }
 }
 
-/// Random SQL on both engines and random transactions at each level, as long as the long suites
-/// take, and the faults that both have to find. Where the server's packages cannot
+/// A node of a cluster, random SQL on both engines and random transactions at each level, as long as
+/// the long suites take, and the faults that both have to find. Where the server's packages cannot
 /// be had, the reason.
 pub fn long_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
@@ -197,6 +197,7 @@ pub fn long_suite() -> anyhow::Result<Option<String>> {
         return Ok(Some(why));
     }
     build_as(&cache, Profile::Dev)?;
+    cluster::run(&cache)?;
     isolation::long(&cache)?;
     compare::long(&cache)?;
     Ok(None)
