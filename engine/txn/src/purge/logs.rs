@@ -4,8 +4,6 @@
 use holdfast_base::{CommitNo, Error, Result, RollPtr, TxnId, latches};
 use holdfast_metrics::{Counter, Gauge};
 use holdfast_pool::{Access, AccessKind};
-use holdfast_tree::Action;
-use holdfast_wal::SpaceClass;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +12,7 @@ use crate::entry::row::VersionHeader;
 use crate::entry::values;
 use crate::mvcc::view::View;
 use crate::purge::history::{BATCH_LOGS, CommittedLog, Phase, Taken};
+use crate::purge::marks::Mark;
 use crate::purge::parts;
 use crate::purge::purger::Purger;
 use crate::purge::sweep_state::{SWEPT_PER_RECORD, SweepState};
@@ -39,12 +38,6 @@ const HELP_RECORDS: usize = 32;
 /// How long a committer waits for the purge mutex when purge is far behind.
 const HELP_WAIT: Duration = Duration::from_millis(10);
 
-/// Whether a log that meets this error is left to the next open: a page of it is damaged, or a
-/// table that it asks something about could not be opened.
-fn sets_aside(error: &Error) -> bool {
-    error.is_damage() || matches!(error, Error::Incompatible(_))
-}
-
 impl Purger {
     /// Ends a view: purge looks at what was kept for it, and if it was the oldest, may go on.
     pub(crate) fn close_view(&self, view: &View) {
@@ -58,32 +51,42 @@ impl Purger {
 
     /// See [`crate::TxnSystem::purge`].
     pub fn purge(&self, limit: usize) -> Result<usize> {
-        self.purge_wanted(limit, |_| true)
+        match self.purge_wanted(limit, |_| true)? {
+            0 => self.turn.lock().take_error().map_or(Ok(0), Err),
+            done => Ok(done),
+        }
     }
 
     /// See [`crate::TxnSystem::purge_up_to`].
     pub(crate) fn purge_up_to(&self, last: CommitNo) -> Result<()> {
-        while self.purge_wanted(LONG_BATCH, |front| front.no <= last)? > 0 {
+        loop {
+            match self.purge_wanted(LONG_BATCH, |front| front.no <= last) {
+                Ok(0) => {
+                    // What the sweep has met is the thread's to report.
+                    self.background.wake();
+                    return Ok(());
+                }
+                // Purge goes on, or sets the log aside if it meets the same once more.
+                Err(error) if error.is_unread() => self.background.failed(error),
+                done => drop(done?),
+            }
             // The rest of the sweep is for what goes on committing, too.
             if self.history.front_is(|front| front.no > last) {
-                break;
+                return Ok(());
             }
         }
-        Ok(())
     }
 
-    /// As [`crate::TxnSystem::purge`], as long as the next log is `wanted`.
+    /// Purges as long as the next log is `wanted`, and keeps the limit, whatever becomes of the
+    /// logs. What the sweep has met is left to be reported.
     fn purge_wanted(&self, limit: usize, wanted: impl Fn(&CommittedLog) -> bool) -> Result<usize> {
         self.tidy_shelf();
         latches::none_while_waiting_for("the purge mutex");
         let mut state = self.turn.lock();
-        let done = self.purge_logs(limit, wanted)?;
-        let more = self.keep_limit(&mut state, limit.saturating_mul(SWEPT_PER_RECORD))?;
+        let done = self.purge_logs(limit, wanted);
+        let more = self.keep_limit(&mut state, limit.saturating_mul(SWEPT_PER_RECORD));
         self.set_gauges();
-        if done == 0 && !more {
-            return state.take_error().map_or(Ok(0), Err);
-        }
-        Ok(done.max(usize::from(more)))
+        Ok(done?.max(usize::from(more?)))
     }
 
     /// Purges about `limit` records of logs, as long as the next one is `wanted`. Those that only
@@ -123,7 +126,7 @@ impl Purger {
     /// any, and room for them.
     fn shelve_some(&self, left: &mut usize) -> Result<bool> {
         match self.shelve() {
-            Err(error) if error.is_damage() => self.set_first_aside(left),
+            Err(error) if error.is_damage() || error.is_unread() => self.set_first_aside(left),
             shelved => {
                 let shelved = shelved?;
                 *left = left.saturating_sub(shelved);
@@ -133,12 +136,12 @@ impl Purger {
     }
 
     /// Sets the log aside that is first in the queue, if it cannot be copied to the shelf because
-    /// its page is damaged: those behind it would wait as long as the views. Returns whether it
-    /// was.
+    /// its page is damaged, or is not returned a second time either: those behind it would wait as
+    /// long as the views. Returns whether it was.
     fn set_first_aside(&self, left: &mut usize) -> Result<bool> {
         let Some((no, Err(error))) = self.try_to_copy_first() else { return Ok(false) };
         // What a stopped database calls damaged may be sound.
-        if !error.is_damage() || self.store.wal().check_poisoned().is_err() {
+        if !(error.is_damage() || error.is_unread()) || self.store.wal().check_poisoned().is_err() {
             return Err(error);
         }
         // As long as a log is in the queue, its page is no other's.
@@ -150,8 +153,23 @@ impl Purger {
     /// What could not be done about a log is noted, and the logs behind it do not wait.
     fn set_aside(&self, committed: &CommittedLog, error: Error, left: &mut usize) {
         *left = left.saturating_sub(1);
-        self.lost.set_aside(committed.log.txn(), committed.no, &error);
+        self.lost.set_aside(committed.log.txn());
+        // What views need is kept elsewhere before purge cuts a record, or asks something about a
+        // table that could not be opened.
+        let is_copied = matches!(committed.phase, Phase::Cutting { .. });
+        if error.is_damage() || error.is_unread() && !is_copied {
+            self.lost.note(committed.no, &error);
+        }
         self.background.failed(error);
+    }
+
+    /// Whether a log that has met this error is left to the next open: a page of it is damaged, or
+    /// was not returned twice in the same place, or a table that it asks something about could not
+    /// be opened.
+    fn is_left(&self, committed: &CommittedLog, error: &Error) -> bool {
+        error.is_damage()
+            || matches!(error, Error::Incompatible(_))
+            || error.is_unread() && self.lost.stops_again(committed)
     }
 
     /// Purges up to `left` records of the log that was first in the queue, and puts it back there
@@ -164,7 +182,7 @@ impl Purger {
                 Ok(true)
             }
             // What a stopped database calls damaged may be sound.
-            Err(error) if sets_aside(&error) && self.store.wal().check_poisoned().is_ok() => {
+            Err(error) if self.is_left(&next, &error) && self.store.wal().check_poisoned().is_ok() => {
                 self.set_aside(&next, error, left);
                 Ok(true)
             }
@@ -273,14 +291,17 @@ impl Purger {
         let index = self.indexes.get(record.index);
         let pinned = index.as_ref().and_then(|i| i.pin());
         let mut entry = Entry { index: record.index, key: record.key.to_vec(), overwriter: txn, ..Entry::default() };
-        let mut needed_by = None;
+        let (mut needed_by, mut waits_for_no_view) = (None, false);
         if let (Some(index), Some(_)) = (&index, &pinned)
             && record.deletes
         {
-            match index.unless_damaged(self.remove_mark(index, record.key, txn, roll, long.is_empty(), acc))? {
-                Some(true) => (entry.pending, needed_by) = (Some(roll), long.first()),
-                Some(false) => {}
-                None => return Ok(()),
+            match self.try_mark(index, record.key, txn, roll, long.is_empty(), acc)? {
+                Mark::Settled => {}
+                Mark::Damaged => return Ok(()),
+                Mark::Waits | Mark::Unread => {
+                    (entry.pending, needed_by) = (Some(roll), long.first());
+                    waits_for_no_view = long.is_empty();
+                }
             }
         }
         // Also if the index is gone: a transaction that began before may go on reading it.
@@ -295,9 +316,12 @@ impl Purger {
                 self.metrics.inc(Counter::VersionsKept);
             }
         }
+        if waits_for_no_view {
+            return self.remember(entry, acc);
+        }
         if let Some(view) = needed_by {
             match self.versions.put(entry, acc) {
-                Err(error) if error.is_damage() => {
+                Err(error) if error.is_damage() || error.is_unread() => {
                     self.lost.note(self.clock.last_commit(), &error);
                     self.background.failed(error);
                 }
@@ -340,11 +364,8 @@ impl Purger {
             let pinned = index.as_ref().and_then(|i| i.pin());
             let mut dead_chain = None;
             if let (Some(index), Some(_)) = (&index, &pinned) {
-                let removed = match marks && record.deletes {
-                    true => index.unless_damaged(self.remove_mark(index, record.key, txn, roll, true, acc))?,
-                    false => Some(false),
-                };
-                if removed.is_some() {
+                let is_sound = !(marks && record.deletes) || self.purge_mark(index, record.key, txn, roll, acc)?;
+                if is_sound {
                     dead_chain = self.dead_chain(index, txn, &record, copied, acc)?;
                 }
             }
@@ -405,34 +426,6 @@ impl Purger {
             }
         }
         Ok(Some(body))
-    }
-
-    /// Removes the entry if it is still the delete mark of (`txn`, `roll`) and `removable`: no view
-    /// needs to find it. Returns whether the mark has to be remembered, because it cannot go yet.
-    pub(crate) fn remove_mark(
-        &self,
-        index: &TableIndex,
-        key: &[u8],
-        txn: TxnId,
-        roll: RollPtr,
-        removable: bool,
-        acc: &Access<'_>,
-    ) -> Result<bool> {
-        let (mut removed, mut pending) = (false, false);
-        let mut decide = |current: Option<&[u8]>| {
-            let header = current.and_then(VersionHeader::decode).map(|(h, _)| h);
-            let present = header.is_some_and(|h| h.deleted && h.txn == txn && h.roll == roll);
-            removed = present && removable;
-            // An entry that an active transaction has covered comes back if that transaction rolls
-            // back. If every view sees the mark then, the rollback itself does not put it back.
-            pending = !removable && (present || header.is_some_and(|h| self.map.is_active(h.txn)));
-            Ok(if removed { Action::Remove } else { Action::Keep })
-        };
-        index.tree().modify_as(SpaceClass::Rollback, key, acc, &mut decide)?;
-        if removed {
-            self.metrics.inc(Counter::PurgedRows);
-        }
-        Ok(pending)
     }
 
     fn set_gauges(&self) {

@@ -7,8 +7,10 @@
 //!   it put into the version tree stays there, since nothing else says which of the two owns a
 //!   chain that both name. The delete marks and chains that it should have removed stay in their
 //!   tables.
+//!   So is a log with a page that the device does not return twice in the same place: the next open
+//!   tries it again.
 //! * A record on the shelf that does not decode is passed over. Its log is retired already.
-//! * Where the version tree is damaged, a version that a view needs is not kept.
+//! * Where the version tree is damaged, or not returned, a version that a view needs is not kept.
 //! * A committed log with a delete mark or a chain in a table that could not be opened is set
 //!   aside, too, as far as it is not purged: the next open may find the table, and the log. No
 //!   version is lost by that.
@@ -24,6 +26,10 @@ use holdfast_base::blocking::Mutex;
 use holdfast_base::{CommitNo, Error, Result, TxnId};
 
 use crate::mvcc::view::View;
+use crate::purge::history::{CommittedLog, Phase};
+
+/// A log, and how far its purge has come.
+type Place = (TxnId, Phase, u64, usize);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -31,6 +37,8 @@ pub(crate) struct LostVersions {
     /// Views that are older than this commit may miss something; 0: nothing is lost.
     upto: AtomicU64,
     what: Mutex<(Option<Error>, BTreeSet<TxnId>)>,
+    /// Where a page that was not returned has stopped purge.
+    stopped_at: Mutex<Option<Place>>,
 }
 
 impl LostVersions {
@@ -40,14 +48,15 @@ impl LostVersions {
         self.upto.fetch_max(no.0, Ordering::Release);
     }
 
-    /// The log of `txn`, which committed as `no`, is set aside because of `error`. What views need
-    /// of a log is kept elsewhere before purge asks something about a table, so only damage of the
-    /// log costs a version.
-    pub fn set_aside(&self, txn: TxnId, no: CommitNo, error: &Error) {
+    /// The log of `txn` is set aside.
+    pub fn set_aside(&self, txn: TxnId) {
         self.what.lock().1.insert(txn);
-        if error.is_damage() {
-            self.note(no, error);
-        }
+    }
+
+    /// Whether purge was stopped where `log` is now when this was asked last.
+    pub fn stops_again(&self, log: &CommittedLog) -> bool {
+        let place = (log.log.txn(), log.phase, log.log.records(), log.log.pages());
+        self.stopped_at.lock().replace(place) == Some(place)
     }
 
     /// Whether a log is set aside.

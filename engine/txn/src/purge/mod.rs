@@ -32,7 +32,8 @@
 //!
 //! Of an index that is dropped only the images are copied: transactions that began before go on
 //! reading it. Its delete marks and chains go with it. A table with a damaged page is passed over:
-//! it can only be salvaged, and the others must not wait. What damage of the undo space itself
+//! it can only be salvaged, and the others must not wait. A delete mark on a page that the device
+//! does not return is remembered (`crate::purge::marks`). What damage of the undo space itself
 //! costs, and a table that could not be opened, is in `crate::purge::lost`.
 //!
 //! # Crash safety
@@ -53,6 +54,7 @@ pub(crate) mod background;
 pub(crate) mod history;
 mod logs;
 pub(crate) mod lost;
+pub(crate) mod marks;
 mod parts;
 pub(crate) mod purger;
 pub mod shelf;

@@ -200,14 +200,14 @@ impl Purger {
         self.copy_record(log.txn, RollPtr::new(log.page, u32::from(slot)), record, older, acc)
     }
 
-    /// Notes that a record of commit `no` is damaged: views that are older may miss its version,
-    /// and the records behind it do not wait.
+    /// Notes that a record of commit `no` is damaged, or met a page that was not returned: views
+    /// that are older may miss its version, and the records behind it do not wait.
     ///
     /// # Errors
     /// `error`, if it is about something else.
     fn pass_over(&self, no: CommitNo, error: Error) -> Result<()> {
         // What a stopped database calls damaged may be sound.
-        if !error.is_damage() || self.store.wal().check_poisoned().is_err() {
+        if !(error.is_damage() || error.is_unread()) || self.store.wal().check_poisoned().is_err() {
             return Err(error);
         }
         self.lost.note(no, &error);

@@ -11,7 +11,8 @@
 //!   is looked at when that log is done. As long as there are logs of an earlier run nothing is
 //!   looked at, since any of them may be half purged.
 //! * An entry that cannot be looked at is passed over, so that one table does not stand in the way
-//!   of others. If it is not damaged it is tried again after the error has been reported.
+//!   of others. If it is not damaged it is tried again after the error has been reported; if the
+//!   device does not return a page then, either, it is left to the next look at the whole tree.
 //!
 //! # Limit
 //! Above `max_old_versions` the oldest snapshots that give way are cancelled, one after the other,
@@ -24,10 +25,11 @@
 
 use std::sync::Arc;
 
-use holdfast_base::{CommitNo, Result, TxnId};
+use holdfast_base::{CommitNo, Error, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
 
+use crate::entry::index::TableIndex;
 use crate::entry::row::VersionHeader;
 use crate::entry::values;
 use crate::mvcc::view::View;
@@ -35,7 +37,7 @@ use crate::purge::history::Phase;
 use crate::purge::parts;
 use crate::purge::purger::Purger;
 use crate::purge::sweep_state::{Key, SweepState};
-use crate::purge::versions;
+use crate::purge::versions::{self, Entry};
 
 /// Entries that are looked at between two looks at which views are open.
 const BATCH: usize = 256;
@@ -224,16 +226,39 @@ impl Purger {
             self.versions.drop_entry(key, value, acc)?;
             return self.versions.free_spilled(value, acc);
         };
-        let freed = self.free_part_of_entry(key, value, &entry, index, acc);
+        self.give_up(state, key, value, &entry, index, acc)
+    }
+
+    /// Drops an entry that no view needs, with its mark and chain; of a long chain a part.
+    fn give_up(
+        &self,
+        state: &mut SweepState,
+        key: &[u8],
+        value: &[u8],
+        entry: &Entry,
+        index: &TableIndex,
+        acc: &Access<'_>,
+    ) -> Result<()> {
+        let freed = self.free_part_of_entry(key, value, entry, index, acc);
         if parts::is_freed(index, freed)? {
             state.keys.push(key.into());
             return self.versions.free_spilled(value, acc);
         }
         if let Some(roll) = entry.pending {
-            index.unless_damaged(self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc))?;
+            let removed = self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc);
+            // The mark may stay for long, and what was kept with it would count.
+            if removed.as_ref().is_err_and(Error::is_unread) && entry.image.is_some() {
+                self.versions.drop_image(key, value, entry, acc)?;
+                self.free_chains(value, entry, index, acc)?;
+            }
+            index.unless_damaged(removed)?;
         }
         self.versions.drop_entry(key, value, acc)?;
-        // The entry is gone: if one chain cannot be freed now, the other one is.
+        self.free_chains(value, entry, index, acc)
+    }
+
+    /// Frees the chains of an entry that is gone: if one cannot be freed now, the other one is.
+    fn free_chains(&self, value: &[u8], entry: &Entry, index: &TableIndex, acc: &Access<'_>) -> Result<()> {
         let freed = self.versions.free_spilled(value, acc);
         if let Some((header, body)) = entry.image.as_deref().and_then(VersionHeader::decode)
             && header.overflow

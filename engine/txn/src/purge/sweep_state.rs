@@ -1,5 +1,7 @@
 //! Which entries of the version tree a sweep has to look at: see [`crate::purge::sweep`].
 
+use std::collections::BTreeSet;
+
 use holdfast_base::{Error, TxnId};
 
 use crate::mvcc::sweep::Sweep;
@@ -29,8 +31,11 @@ pub(crate) struct SweepState {
     /// Entries by `half_purged`.
     pub owned: Vec<Key>,
     pub half_purged: TxnId,
-    /// Entries that could not be looked at, and why.
-    failed: Vec<Key>,
+    /// Entries that could not be looked at, and whether since a page was not returned.
+    failed: Vec<(Key, bool)>,
+    /// Those of them that the device has not returned, while they are looked at once more.
+    unread: BTreeSet<Key>,
+    /// The first thing that went wrong.
     error: Option<Error>,
 }
 
@@ -86,17 +91,25 @@ impl SweepState {
         }
     }
 
-    /// Passes over an entry, or over what is left of the tree.
+    /// Passes over an entry, or over what is left of the tree. An entry for which the device does
+    /// not return a page a second time, either, is left to the next look at the whole tree.
     pub fn fail(&mut self, key: Option<Key>, error: Error) {
-        if !error.is_damage() {
-            self.failed.extend(key);
+        let is_left = |key: &Key| error.is_damage() || error.is_unread() && self.unread.contains(key);
+        if let Some(key) = key.filter(|key| !is_left(key)) {
+            self.failed.push((key, error.is_unread()));
         }
         self.error.get_or_insert(error);
     }
 
     /// What went wrong, to be reported. What failed is looked at again then.
     pub fn take_error(&mut self) -> Option<Error> {
-        self.keys.append(&mut self.failed);
+        self.unread.clear();
+        for (key, is_unread) in self.failed.drain(..) {
+            if is_unread {
+                self.unread.insert(key.clone());
+            }
+            self.keys.push(key);
+        }
         self.error.take()
     }
 }

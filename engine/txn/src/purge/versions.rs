@@ -386,15 +386,17 @@ impl VersionTree {
     /// [`VersionTree::free_left`]: nothing else gives back what is lost of the undo space.
     pub fn free_spilled(&self, value: &[u8], acc: &Access<'_>) -> Result<()> {
         match value.split_first() {
-            Some((flags, body)) if flags & SPILLED != 0 => self.free_chain(values::decode(body)?.0, acc),
+            Some((flags, body)) if flags & SPILLED != 0 => self.free_chain(values::decode(body)?.0, acc, |_| true),
             _ => Ok(()),
         }
     }
 
-    fn free_chain(&self, mut chain: OverflowRef, acc: &Access<'_>) -> Result<()> {
+    /// Frees a chain. What is left after an error that is no damage is kept if the error is one
+    /// that `passes`.
+    fn free_chain(&self, mut chain: OverflowRef, acc: &Access<'_>, passes: impl Fn(&Error) -> bool) -> Result<()> {
         let freed = overflow::release_rest(self.file(), VERSION_INDEX, &mut chain, acc, SpaceClass::Rollback);
         freed.inspect_err(|error| {
-            if !error.is_damage() {
+            if !error.is_damage() && passes(error) {
                 self.unfreed.lock().push(chain);
             }
         })
@@ -403,10 +405,11 @@ impl VersionTree {
     /// Frees the chains that could not be freed when nothing led to them any more.
     ///
     /// # Errors
-    /// Those of reading and writing pages. What is left then is freed by the next call.
+    /// Those of reading and writing pages. What is left then is freed by the next call, unless a
+    /// page was not returned this time either: that may never come back.
     pub fn free_left(&self, acc: &Access<'_>) -> Result<()> {
         let left = std::mem::take(&mut *self.unfreed.lock());
-        let freed = left.into_iter().map(|chain| self.free_chain(chain, acc));
+        let freed = left.into_iter().map(|chain| self.free_chain(chain, acc, |error| !error.is_unread()));
         freed.fold(Ok(()), Result::and)
     }
 
@@ -570,6 +573,19 @@ impl VersionTree {
         mtr.apply_planned(&planned);
         mtr.commit()?;
         Ok(true)
+    }
+
+    /// Leaves the pending mark alone of an entry that is under `key` with the value `old`. The caller
+    /// frees the chain that it was spilled to and that of its image, afterwards.
+    pub fn drop_image(&self, key: &[u8], old: &[u8], entry: &Entry, acc: &Access<'_>) -> Result<()> {
+        let mark = Entry { image: None, key: entry.key.clone(), ..*entry };
+        let value = self.encode_value(key, &mark, acc)?;
+        let put = self.tree.modify_as(SpaceClass::Rollback, key, acc, &mut |_| Ok(Action::Put(value.clone())));
+        self.or_free(put, &value, acc)?;
+        if self.is_counted(key) {
+            self.account(0, size(key, &value) as i64 - size(key, old) as i64);
+        }
+        Ok(())
     }
 
     /// Drops an entry that no view needs. The caller frees the chain that it was spilled to and

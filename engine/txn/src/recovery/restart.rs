@@ -85,7 +85,8 @@ impl TxnSystem {
         for (found, log) in logs {
             if found.state == LogState::Committed {
                 if let Err(error) = log.check_whole(&system.undo) {
-                    system.purger.lost.set_aside(found.txn, found.commit_no, &error);
+                    system.purger.lost.set_aside(found.txn);
+                    system.purger.lost.note(found.commit_no, &error);
                     system.purger.background.failed(error);
                     continue;
                 }
