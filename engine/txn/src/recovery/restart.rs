@@ -52,8 +52,8 @@ impl TxnSystem {
     ///
     /// # Errors
     /// Damage of the undo space's directory, or of the first page of a log: without that nothing
-    /// says whether its transaction has committed. Other damage costs what it holds: see `lost.rs`.
-    /// Those of reading the space.
+    /// says whether its transaction has committed. Other damage costs what it holds, and so does an
+    /// extension that is not returned: see `lost.rs`. Those of reading the space otherwise.
     pub fn open(
         store: &Arc<Store>,
         undo_space: &Arc<SpaceFile>,

@@ -91,7 +91,7 @@ impl UndoLog {
     /// The log of an earlier run, described again, as far as its pages can be read.
     ///
     /// # Errors
-    /// Damage of the first page; those of reading pages.
+    /// Damage of the first page; those of reading it.
     pub fn reopen(space: &UndoSpace, found: &FoundLog, acc: &Access<'_>) -> Result<UndoLog> {
         let pages_max = space.file().header(acc)?.pages as usize;
         let (last, first_count, first_end) = {
@@ -102,13 +102,19 @@ impl UndoLog {
         };
         let (mut no, mut whole, mut tail, mut ahead) = (last, true, Vec::new(), Backwards::default());
         while no != found.first {
-            let page = ahead.bring_in(space, no, acc).and_then(|()| UndoLog::extension(space, no, found.txn, acc));
+            let mut read =
+                || ahead.bring_in(space, no, acc).and_then(|()| UndoLog::extension(space, no, found.txn, acc));
+            let page = match read() {
+                // The rows of what is not known stay locked until the next open.
+                Err(error) if error.is_unread() => read(),
+                page => page,
+            };
             match page {
                 Ok((count, end, prev)) if tail.len() < pages_max => {
                     tail.push((no, count, end));
                     no = prev;
                 }
-                Err(error) if !error.is_damage() => return Err(error),
+                Err(error) if !error.is_damage() && !error.is_unread() => return Err(error),
                 _ => {
                     whole = false;
                     break;
