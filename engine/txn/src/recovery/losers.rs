@@ -38,6 +38,27 @@ use crate::undo::UndoLog;
 use crate::wait::Wait;
 use holdfast_lock::Owner;
 
+/// What a transaction has changed, as its log says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// The indexes that its known records are about.
+    pub indexes: Vec<IndexId>,
+    /// Whether all its records are known.
+    pub whole: bool,
+}
+
+impl Changed {
+    /// Whether one of the known records is about one of `indexes`.
+    pub fn any_of(&self, indexes: &[IndexId]) -> bool {
+        self.indexes.iter().any(|index| indexes.contains(index))
+    }
+
+    /// Whether there may be a record about one of `indexes`.
+    pub fn may_be_any_of(&self, indexes: &[IndexId]) -> bool {
+        !self.whole || self.any_of(indexes)
+    }
+}
+
 /// A transaction whose user is gone and that is not ended.
 #[derive(Debug)]
 pub(crate) struct Loser {
@@ -49,8 +70,8 @@ pub(crate) struct Loser {
     pub left: Left,
     /// What the last rollback has met; `None` if there was none yet.
     pub stopped_by: Option<Error>,
-    /// The indexes that it has changed, once a thread has read that.
-    pub changed: Option<Vec<IndexId>>,
+    /// What it has changed, once a thread has read that.
+    pub changed: Option<Changed>,
 }
 
 /// What is to be undone of a loser.
@@ -97,8 +118,8 @@ pub(crate) fn for_waiters(error: &Error) -> Error {
 #[derive(Debug)]
 struct InHand {
     txn: TxnId,
-    /// The indexes that it has changed; `None` until that is known.
-    changed: Option<Vec<IndexId>>,
+    /// What it has changed; `None` until that is known.
+    changed: Option<Changed>,
     /// What blocks the rollback under way may be gone: an index was dropped meanwhile.
     again: bool,
     /// It goes on waiting once it is known what it has changed.
@@ -107,7 +128,7 @@ struct InHand {
 
 impl InHand {
     fn may_have_changed(&self, indexes: &[IndexId]) -> bool {
-        self.changed.as_ref().is_none_or(|changed| changed.iter().any(|index| indexes.contains(index)))
+        self.changed.as_ref().is_none_or(|changed| changed.any_of(indexes))
     }
 }
 
@@ -219,7 +240,7 @@ impl Losers {
     ///
     /// # Errors
     /// Those of `reads` and of [`Wait::at`].
-    pub fn learn(&self, wait: &Wait<'_>, reads: impl Fn(&Loser) -> Result<Vec<IndexId>>) -> Result<()> {
+    pub fn learn(&self, wait: &Wait<'_>, reads: impl Fn(&Loser) -> Result<Changed>) -> Result<()> {
         let is_unknown = |loser: &Loser| loser.changed.is_none();
         let others_read =
             |lists: &Lists| !lists.waiting.iter().any(is_unknown) && lists.in_hand.iter().any(|one| one.is_read);
@@ -237,8 +258,8 @@ impl Losers {
         }
     }
 
-    /// The loser `txn`, which is in hand, has changed these indexes.
-    pub fn know(&self, txn: TxnId, changed: Vec<IndexId>) {
+    /// The loser `txn`, which is in hand, has changed this.
+    pub fn know(&self, txn: TxnId, changed: Changed) {
         if let Some(one) = self.lists.lock().in_hand.iter_mut().find(|one| one.txn == txn) {
             one.changed = Some(changed);
         }
@@ -326,6 +347,10 @@ mod tests {
     use super::*;
     use crate::wait::tests::assert_ends;
 
+    fn changed() -> Changed {
+        Changed { indexes: vec![IndexId(5)], whole: true }
+    }
+
     /// The lists were locked while a change of a definition read the log of a loser, and each
     /// change read it again: a KILL waited for that, and the statistics.
     #[test]
@@ -338,12 +363,12 @@ mod tests {
             reads.set(reads.get() + 1);
             assert!(losers.lists.try_lock().is_some(), "the lists are locked");
             assert!(losers.len() == 1 && losers.take(&[]).is_none());
-            Ok(vec![IndexId(5)])
+            Ok(changed())
         };
         losers.learn(&wait, read).unwrap();
         losers.learn(&wait, read).unwrap();
         assert_eq!(reads.get(), 1);
-        assert_eq!(losers.take(&[]).unwrap().changed, Some(vec![IndexId(5)]));
+        assert_eq!(losers.take(&[]).unwrap().changed, Some(changed()));
     }
 
     /// It was in hand until the next open: the changes of definitions waited for it in vain.
@@ -354,9 +379,9 @@ mod tests {
         let wait = Wait::begins(Duration::ZERO);
         let panics = || losers.learn(&wait, |_| panic!("planned"));
         assert!(catch_unwind(AssertUnwindSafe(panics)).is_err());
-        losers.learn(&wait, |_| Ok(vec![IndexId(5)])).unwrap();
+        losers.learn(&wait, |_| Ok(changed())).unwrap();
         losers.wait_for_hands(&[IndexId(5)], &wait).unwrap();
-        assert_eq!(losers.take(&[]).unwrap().changed, Some(vec![IndexId(5)]));
+        assert_eq!(losers.take(&[]).unwrap().changed, Some(changed()));
     }
 
     /// It waited until the other one had read, which may take minutes.
@@ -365,8 +390,8 @@ mod tests {
         let (losers, log) = (Losers::default(), UndoLog::in_memory(1));
         losers.add(Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None });
         let read = |_: &Loser| {
-            assert_ends(|wait| losers.learn(wait, |_| Ok(Vec::new())));
-            Ok(vec![IndexId(5)])
+            assert_ends(|wait| losers.learn(wait, |_| Ok(Changed::default())));
+            Ok(changed())
         };
         losers.learn(&Wait::begins(Duration::ZERO), read).unwrap();
     }

@@ -418,7 +418,7 @@ impl TxnSystem {
     /// Whether a loser has changed an entry of one of `indexes`.
     fn loser_has_changed(&self, loser: &Loser, indexes: &[IndexId]) -> Result<bool> {
         match &loser.changed {
-            Some(changed) => Ok(changed.iter().any(|index| indexes.contains(index))),
+            Some(changed) => Ok(changed.any_of(indexes)),
             None => self.has_changed(&loser.log, |index| indexes.contains(&index)),
         }
     }

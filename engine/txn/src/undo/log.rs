@@ -150,6 +150,11 @@ impl UndoLog {
         if self.whole { Ok(()) } else { Err(error()) }
     }
 
+    /// Whether all records are known.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
     pub fn txn(&self) -> TxnId {
         self.txn
     }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use holdfast_base::{IndexId, Result};
+use holdfast_base::{Error, IndexId, Result};
 use holdfast_metrics::{Gauge, local};
 use holdfast_pool::AccessKind;
 
 use crate::entry::row::VersionHeader;
+use crate::recovery::losers::Changed;
 use crate::savepoint::add_delta;
 use crate::system::TxnSystem;
 use crate::txn::Txn;
@@ -17,8 +18,18 @@ use crate::xa::prepared::PreparedTxn;
 /// Records that are read between two questions whether to go on.
 const LOOK_EVERY: u64 = 64;
 
-fn indexes_of(deltas: &[(IndexId, i64)]) -> Vec<IndexId> {
-    deltas.iter().map(|(index, _)| *index).collect()
+/// By how much the number of live entries of each index has changed that a log is about, as far as
+/// its records are known, and whether all are.
+type Deltas = (Vec<(IndexId, i64)>, bool);
+
+fn changed((deltas, whole): &Deltas) -> Changed {
+    Changed { indexes: deltas.iter().map(|(index, _)| *index).collect(), whole: *whole }
+}
+
+/// Damage of a page costs what is there. One that the device does not return may come back, and
+/// the caller asks again.
+fn is_lost(error: &Error) -> bool {
+    error.is_damage()
 }
 
 impl TxnSystem {
@@ -33,16 +44,17 @@ impl TxnSystem {
     ///
     /// # Errors
     /// [`holdfast_base::Error::InvalidArgument`] if there is none with this xid; those of reading
-    /// its undo log, other than damage.
+    /// its undo log, other than that a page is damaged or is not returned: the transaction can be
+    /// ended all the same.
     pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
-        let mut deltas = Vec::new();
+        let mut deltas = Deltas::default();
         let loser = self.prepared.adopt(xid, |loser| {
-            deltas = self.deltas_of(&loser.log, &|| Ok(()))?;
-            Ok(indexes_of(&deltas))
+            deltas = self.deltas_of(&loser.log, &|| Ok(()), &|error| is_lost(error) || error.is_unread())?;
+            Ok(changed(&deltas))
         })?;
         self.metrics.adjust(Gauge::TrxActive, 1);
         let mut txn = Txn::adopted(local(Arc::clone(self)), loser.owner, loser.log, xid.to_vec());
-        txn.deltas = deltas;
+        (txn.deltas, _) = deltas;
         Ok(txn)
     }
 
@@ -63,8 +75,9 @@ impl TxnSystem {
     }
 
     /// Whether a prepared transaction whose session has gone has changed an entry of one of
-    /// `indexes`. Costs a read of the undo logs that were not read before. Another thread that
-    /// reads one, or has adopted one that has changed such an entry, is waited for.
+    /// `indexes`, or may have, since not all of its records are known. Costs a read of the undo logs
+    /// that were not read before. Another thread that reads one, or has adopted such a one, is
+    /// waited for.
     ///
     /// # Errors
     /// Those of reading undo logs, other than damage; those of [`Wait::at`].
@@ -74,35 +87,42 @@ impl TxnSystem {
 
     /// The indexes that the records of `log` are about. Records on damaged pages are passed over.
     /// `go_on` is asked now and then.
-    pub(crate) fn changed_by(&self, log: &UndoLog, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<IndexId>> {
-        Ok(indexes_of(&self.deltas_of(log, go_on)?))
+    pub(crate) fn changed_by(&self, log: &UndoLog, go_on: &dyn Fn() -> Result<()>) -> Result<Changed> {
+        self.deltas_of(log, go_on, &is_lost).map(|deltas| changed(&deltas))
     }
 
-    /// The indexes that the records of `log` are about, and by how much the number of live entries
-    /// of each has changed. See [`TxnSystem::changed_by`].
-    fn deltas_of(&self, log: &UndoLog, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<(IndexId, i64)>> {
-        let mut deltas = Vec::new();
-        self.any_record(log, go_on, |record| {
+    /// What the records of `log` have changed. One whose page cannot be read, for a reason that is
+    /// to be `passed` over, is not known. See [`TxnSystem::changed_by`].
+    fn deltas_of(
+        &self,
+        log: &UndoLog,
+        go_on: &dyn Fn() -> Result<()>,
+        passed: &dyn Fn(&Error) -> bool,
+    ) -> Result<Deltas> {
+        let (mut deltas, mut known) = (Vec::new(), 0);
+        self.any_record(log, go_on, passed, |record| {
+            known += 1;
             let prior = record.prior.and_then(VersionHeader::decode);
             let was_live = prior.is_some_and(|(header, _)| !header.deleted);
             add_delta(&mut deltas, record.index, i64::from(!record.deletes) - i64::from(was_live));
             false
         })?;
-        Ok(deltas)
+        Ok((deltas, log.is_whole() && known == log.records()))
     }
 
     /// Whether one of the records of `log` is about an index that `is` wanted. Records on damaged
     /// pages are passed over.
     pub(crate) fn has_changed(&self, log: &UndoLog, mut is: impl FnMut(IndexId) -> bool) -> Result<bool> {
-        self.any_record(log, &|| self.check_session(), |record| is(record.index))
+        self.any_record(log, &|| self.check_session(), &is_lost, |record| is(record.index))
     }
 
-    /// Whether one of the records of `log` is `wanted`. Records on damaged pages are passed over.
-    /// `go_on` is asked now and then.
+    /// Whether one of the records of `log` is `wanted`. One that cannot be decoded, or whose page
+    /// cannot be read for a reason that is to be `passed` over, is. `go_on` is asked now and then.
     fn any_record(
         &self,
         log: &UndoLog,
         go_on: &dyn Fn() -> Result<()>,
+        passed: &dyn Fn(&Error) -> bool,
         mut wanted: impl FnMut(&UndoRecord<'_>) -> bool,
     ) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Point);
@@ -114,7 +134,7 @@ impl TxnSystem {
             }
             match log.record(n, &self.undo, &acc, &mut bytes) {
                 Ok(_) if UndoRecord::decode(&bytes).is_some_and(|record| wanted(&record)) => return Ok(true),
-                Err(error) if !error.is_damage() => return Err(error),
+                Err(error) if !passed(&error) => return Err(error),
                 _ => {}
             }
         }

@@ -14,6 +14,9 @@
 //! further, and waits no more for another one that does, or that has adopted one. An adoption is
 //! not given up so: a server has written down by then that the transaction ends.
 //!
+//! One of whose records not all are known, since a page of its log is damaged, may have changed any
+//! table: none gets another definition until it has ended.
+//!
 //! An xid is in use as long as the first page of the log carries it, and until an attempt to undo
 //! the changes has ended. From the end of a rollback that has failed on the transaction is a loser
 //! like others ([`crate::recovery::losers`]), also if the page carries the xid still: one that was
@@ -28,7 +31,7 @@ use std::ops::RangeInclusive;
 use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::{Error, IndexId, Result, TxnId, latches};
 
-use crate::recovery::losers::Loser;
+use crate::recovery::losers::{Changed, Loser};
 use crate::wait::Wait;
 
 /// A transaction that was prepared and neither committed nor rolled back.
@@ -48,8 +51,8 @@ enum Prepared {
     Waiting(Loser),
     /// It waits, and a thread that reads its log has it.
     Read,
-    /// The indexes that it has changed.
-    Adopted(Vec<IndexId>),
+    /// What it has changed.
+    Adopted(Changed),
 }
 
 impl Prepared {
@@ -69,14 +72,15 @@ impl Prepared {
         match self {
             Prepared::Held | Prepared::Waiting(_) => false,
             Prepared::Read => true,
-            Prepared::Adopted(changed) => changed.iter().any(|index| indexes.contains(index)),
+            Prepared::Adopted(changed) => changed.may_be_any_of(indexes),
         }
     }
 
-    /// Whether it waits for a decision, and is known to have changed one of `indexes`.
+    /// Whether it waits for a decision, and has changed one of `indexes`, or may have: not all of its
+    /// records are known.
     fn is_in_the_way(&self, indexes: &[IndexId]) -> bool {
         let Prepared::Waiting(loser) = self else { return false };
-        loser.changed.iter().flatten().any(|index| indexes.contains(index))
+        loser.changed.as_ref().is_some_and(|changed| changed.may_be_any_of(indexes))
     }
 }
 
@@ -104,7 +108,7 @@ impl Reading<'_> {
         self.loser.as_mut().expect("only an adoption takes it")
     }
 
-    fn adopt(mut self, changed: Vec<IndexId>) -> Loser {
+    fn adopt(mut self, changed: Changed) -> Loser {
         let loser = self.loser.take().expect("it is adopted once");
         self.prepared.list.lock().insert(self.name.clone(), Prepared::Adopted(changed));
         loser
@@ -135,11 +139,11 @@ impl PreparedTxns {
         self.list.lock().iter().filter_map(of).collect()
     }
 
-    /// Takes out one with this xid that waits. `changed` returns the indexes that it has changed.
+    /// Takes out one with this xid that waits. `changed` returns what it has changed.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if there is none; those of `changed`.
-    pub fn adopt(&self, xid: &[u8], changed: impl FnOnce(&Loser) -> Result<Vec<IndexId>>) -> Result<Loser> {
+    pub fn adopt(&self, xid: &[u8], changed: impl FnOnce(&Loser) -> Result<Changed>) -> Result<Loser> {
         latches::none_while_waiting_for("the log of a prepared transaction");
         let mut list = self.list.lock();
         let (name, loser) = loop {
@@ -195,8 +199,8 @@ impl PreparedTxns {
         self.settled.notify_all();
     }
 
-    /// Whether one whose session has gone has changed one of `indexes`; `reads` returns which ones
-    /// one has changed that waits. Another thread that reads, or has adopted one that has, is
+    /// Whether one whose session has gone has, or may have, changed one of `indexes`; `reads` returns
+    /// what one has changed that waits. Another thread that reads, or has adopted one that has, is
     /// waited for.
     ///
     /// # Errors
@@ -205,7 +209,7 @@ impl PreparedTxns {
         &self,
         indexes: &[IndexId],
         wait: &Wait<'_>,
-        reads: impl Fn(&Loser) -> Result<Vec<IndexId>>,
+        reads: impl Fn(&Loser) -> Result<Changed>,
     ) -> Result<bool> {
         let is_unknown = |one: &Prepared| matches!(one, Prepared::Waiting(loser) if loser.changed.is_none());
         let waits = |list: &BTreeMap<Name, Prepared>| {
@@ -261,6 +265,14 @@ mod tests {
 
     const CHANGED: [IndexId; 1] = [IndexId(5)];
 
+    fn changed() -> Changed {
+        Changed { indexes: CHANGED.to_vec(), whole: true }
+    }
+
+    fn nothing() -> Changed {
+        Changed { indexes: Vec::new(), whole: true }
+    }
+
     /// A prepared transaction whose session has gone.
     fn left() -> Loser {
         let (owner, log) = (Owner::new(1), UndoLog::in_memory(1));
@@ -303,7 +315,7 @@ mod tests {
             let is_free = prepared.list.try_lock().is_some();
             assert!(is_free && others_commit(&prepared), "the list is locked");
             assert_eq!(prepared.waiting().len(), 1);
-            Ok(CHANGED.to_vec())
+            Ok(changed())
         };
         assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap());
         assert!(!prepared.has_changed(&[IndexId(6)], &at_once(), read).unwrap());
@@ -321,7 +333,7 @@ mod tests {
         assert!(prepared.has_changed(&CHANGED, &at_once(), fails).is_err());
         assert!(prepared.adopt(b"left", fails).is_err());
         assert_eq!(prepared.waiting().len(), 1);
-        assert!(prepared.has_changed(&CHANGED, &at_once(), |_| Ok(CHANGED.to_vec())).unwrap());
+        assert!(prepared.has_changed(&CHANGED, &at_once(), |_| Ok(changed())).unwrap());
     }
 
     /// The transaction was lost until the next open, and a session that came to its xid waited for
@@ -329,12 +341,12 @@ mod tests {
     #[test]
     fn one_whose_reader_panics_waits_as_before() {
         let prepared = one_waits();
-        let panics = |_: &Loser| -> Result<Vec<IndexId>> { panic!("planned") };
+        let panics = |_: &Loser| -> Result<Changed> { panic!("planned") };
         let ends = |read: &dyn Fn()| assert!(catch_unwind(AssertUnwindSafe(read)).is_err());
         ends(&|| drop(prepared.has_changed(&CHANGED, &at_once(), panics)));
         ends(&|| drop(prepared.adopt(b"left", panics)));
-        assert!(prepared.has_changed(&CHANGED, &at_once(), |_| Ok(CHANGED.to_vec())).unwrap());
-        prepared.adopt(b"left", |_| Ok(CHANGED.to_vec())).unwrap();
+        assert!(prepared.has_changed(&CHANGED, &at_once(), |_| Ok(changed())).unwrap());
+        prepared.adopt(b"left", |_| Ok(changed())).unwrap();
     }
 
     /// It waited until the other one had read, which may take minutes.
@@ -342,8 +354,8 @@ mod tests {
     fn a_session_does_not_wait_longer_than_it_may_for_another_one_that_reads() {
         let prepared = one_waits();
         let read = |_: &Loser| {
-            assert_ends(|wait| prepared.has_changed(&CHANGED, wait, |_| Ok(Vec::new())));
-            Ok(CHANGED.to_vec())
+            assert_ends(|wait| prepared.has_changed(&CHANGED, wait, |_| Ok(nothing())));
+            Ok(changed())
         };
         assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap());
     }
@@ -352,8 +364,8 @@ mod tests {
     #[test]
     fn the_end_of_one_that_is_adopted_is_waited_for() {
         let prepared = one_waits();
-        let loser = prepared.adopt(b"left", |_| Ok(CHANGED.to_vec())).unwrap();
-        let has_changed = |index, wait: &Wait<'_>| prepared.has_changed(&[index], wait, |_| Ok(Vec::new()));
+        let loser = prepared.adopt(b"left", |_| Ok(changed())).unwrap();
+        let has_changed = |index, wait: &Wait<'_>| prepared.has_changed(&[index], wait, |_| Ok(nothing()));
         assert_ends(|wait| has_changed(CHANGED[0], wait));
         assert!(!has_changed(IndexId(6), &at_once()).unwrap());
         std::thread::scope(|s| {
@@ -368,9 +380,9 @@ mod tests {
     #[test]
     fn one_whose_rollback_has_failed_is_left_to_the_losers() {
         let prepared = one_waits();
-        let loser = prepared.adopt(b"left", |_| Ok(CHANGED.to_vec())).unwrap();
+        let loser = prepared.adopt(b"left", |_| Ok(changed())).unwrap();
         prepared.leave_to_losers(b"left".to_vec(), loser.log.txn());
-        assert!(!prepared.has_changed(&CHANGED, &at_once(), |_| Ok(Vec::new())).unwrap());
+        assert!(!prepared.has_changed(&CHANGED, &at_once(), |_| Ok(nothing())).unwrap());
         assert!(prepared.reserve(b"left", TxnId(7)).is_err(), "the log says the xid");
         prepared.release(b"left".to_vec(), loser.log.txn());
         prepared.leave_to_losers(b"left".to_vec(), loser.log.txn());
@@ -381,7 +393,7 @@ mod tests {
     #[test]
     fn nothing_is_waited_for_or_read_beside_one_that_is_in_the_way() {
         let prepared = one_waits();
-        let read = |_: &Loser| Ok(CHANGED.to_vec());
+        let read = |_: &Loser| Ok(changed());
         assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap());
         prepared.list(b"adopted".to_vec(), left());
         prepared.adopt(b"adopted", read).unwrap();
@@ -395,12 +407,22 @@ mod tests {
         std::thread::scope(|s| {
             let adopted = Cell::new(None);
             let read = |_: &Loser| {
-                adopted.set(Some(s.spawn(|| prepared.adopt(b"left", |_| Ok(CHANGED.to_vec())).is_ok())));
-                Ok(CHANGED.to_vec())
+                adopted.set(Some(s.spawn(|| prepared.adopt(b"left", |_| Ok(changed())).is_ok())));
+                Ok(changed())
             };
             assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap());
             assert!(adopted.take().unwrap().join().unwrap());
         });
         assert!(prepared.waiting().is_empty());
+    }
+
+    /// The table could be made empty, and the transaction committed afterwards without its changes.
+    #[test]
+    fn one_of_whose_records_not_all_are_known_is_in_the_way_of_each_change() {
+        let prepared = one_waits();
+        let read = |_: &Loser| Ok(Changed { whole: false, ..changed() });
+        assert!(prepared.has_changed(&[IndexId(6)], &at_once(), read).unwrap());
+        prepared.adopt(b"left", read).unwrap();
+        assert!(matches!(prepared.has_changed(&[IndexId(6)], &at_once(), read), Err(Error::LockTimeout)));
     }
 }
