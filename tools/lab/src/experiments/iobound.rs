@@ -7,48 +7,46 @@
 //!
 //! The experiment runs on files past the system's cache and on files through it. One database has
 //! everything in the pool, another one with the same rows a pool of a tenth of the visited pages.
+//! Beside it, as further sides of the same rounds:
 //!
-//! 1. Past the cache, the pages that the engine reads and writes per second are compared, turn by
-//!    turn, with those of `fio` before and after: as many requests under way, in the same
-//!    proportion, on a file as large on the same disk. Pages written to the double-write file
-//!    count, since the device is the limit.
-//! 2. A loop without an engine that does nothing else shows the processor time of such a request.
-//!    The same loop with a transaction's computation between its pages shows what the disk gives to
-//!    busy processors.
-//! 3. Through the cache, throughput is compared with that of the database in the pool before and
-//!    after each turn, less the copy of each page: the same loop, on cached pages, into as much
-//!    memory as the pool has.
+//! 1. Past the cache, `fio`, with as many requests under way, in the same proportion, on a file as
+//!    large on the same disk. Its pages per second are compared with those that the engine reads
+//!    and writes. Pages written to the double-write file count, since the device is the limit.
+//! 2. A loop without an engine that does nothing else, which shows the processor time of such a
+//!    request. The same loop with a transaction's computation between its pages shows what the disk
+//!    gives to busy processors.
+//! 3. The database that is all in the pool. Through the cache, throughput is compared with its, less
+//!    the copy of each page: the same loop, on cached pages, into as much memory as the pool has.
 //!
 //! The log is on the same disk and synced at each commit.
 
 pub mod servers;
 
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::{Context, Result};
-use holdfast::metrics::{Counter, Snapshot};
-use holdfast::{Database, FlushMethod};
+use anyhow::{Context, Result, anyhow};
+use holdfast::FlushMethod;
 use holdfast_workload::dbstress::{self, AntiDead, Table};
 use serde_json::json;
 
 use crate::claims::{self, Bar, Claim, Evidence};
-use crate::document::{Document, Run};
-use crate::figures::{Chart, Figures, Grid, Shown};
-use crate::machine::Machine;
+use crate::document::Document;
+use crate::figures::Grid;
 use crate::measure::{human, median, or_dash};
 use crate::progress::Progress;
-use crate::rig::control::{self, PageLoop, Rate};
+use crate::rig::control::{self, PageLoop};
 use crate::rig::fio::{Fio, Job};
-use crate::rig::load::Load;
-use crate::rig::sampler::Sampler;
-use crate::rig::sessions::dbstress as sessions;
+use crate::rig::sessions::Sessions;
 use crate::rig::site::{DiskKind, Settings, Site};
 use crate::rig::tables::dbstress_tables;
-use crate::server::turns::Plan;
+use crate::server::turns::cell::{Asked, Cell, Column, by_round, grid, p99, tps};
 use crate::server::turns::workload::{MODES, Workload};
-use crate::subject::turn::{Series, Turn};
-use crate::target::EMBEDDED;
-use crate::turns;
+use crate::server::turns::{self, Findings, Place, Plan};
+use crate::subject::embedded::{Embedded, Work};
+use crate::subject::meters::Meter;
+use crate::subject::{Series, Subject, Turn};
+use crate::turns::Rounds;
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -67,6 +65,22 @@ impl Options {
     fn workload(&self) -> Workload {
         Workload::DbStress { objects: self.objects }
     }
+
+    /// The sessions on the embedded engine.
+    fn work(&self, width: u32, rw_ratio: u32) -> Work {
+        Work { sessions: Sessions::DbStress(self.dbstress(width, rw_ratio)), seed: self.plan.seed }
+    }
+
+    fn dbstress(&self, width: u32, rw_ratio: u32) -> dbstress::Options {
+        let light = dbstress::Options::light(self.objects, self.sessions, rw_ratio);
+        dbstress::Options { anti_dead: AntiDead::Blocks(width), ..light }
+    }
+
+    /// As many requests under way as there are sessions, with this share of writes.
+    fn job<'a>(&self, file: &'a Path, write_share: f64) -> Job<'a> {
+        let depth = self.sessions as usize;
+        Job { file, page_bytes: PAGE_BYTES, write_share, depth, duration: self.plan.turn }
+    }
 }
 
 /// AntiDEAD of the published runs: in memory, and ten times the pages.
@@ -77,433 +91,302 @@ const PAGE_BYTES: usize = 16 << 10;
 const METHODS: [(&str, FlushMethod); 2] =
     [("past the system's cache", FlushMethod::ODirect), ("through the system's cache", FlushMethod::Fsync)];
 
-/// One workload on files, the loops, and the database that is all in the pool.
-struct Case {
-    mode: &'static str,
-    method: &'static str,
-    turns: Vec<Beside>,
-    /// The turns with everything in the pool, for each of [`WIDTHS`], before the other turns.
-    memory: Vec<Turn>,
-    pool_bytes: u64,
-    visited_bytes: u64,
-    charts: Vec<Chart>,
+/// The sides of a cell. The busy loop runs past the system's cache only, and so does fio, if there
+/// is one.
+const SIDES: [&str; 5] = ["holdfast", "all in the pool", "the loop", "the busy loop", "fio"];
+const ENGINE: usize = 0;
+const IN_POOL: usize = 1;
+const LOOP: usize = 2;
+const BUSY: usize = 3;
+const FIO: usize = 4;
+
+/// Pages read and written per second; those of the double-write file count.
+fn pages(turn: &Turn) -> Option<f64> {
+    let moved = [Meter::Reads, Meter::Writes, Meter::Doubled].map(|meter| turn.values[meter as usize]);
+    Some(moved.iter().flatten().sum())
 }
 
-/// A turn of the engine, and the reference loops around it.
-struct Beside {
-    engine: Turn,
-    moved: Moved,
-    around: Yardsticks,
-    cores: f64,
+/// The engine's pages per second, as a share of those of fio, or of the loop if there is no fio.
+fn of_device(round: &[&Turn]) -> Option<f64> {
+    Some(pages(round[ENGINE])? / pages(round.get(FIO).or(round.get(LOOP))?)?)
 }
 
-/// Pages that a turn of the engine moved.
-#[derive(Clone, Copy)]
-struct Moved {
-    reads: u64,
-    /// Pages written, and the copies of them that the double-write file got before.
-    writes: u64,
-    copies: u64,
+/// Throughput, as a share of the throughput in memory less the copies.
+fn of_memory(round: &[&Turn]) -> Option<f64> {
+    let (engine, cores) = (round[ENGINE], round[ENGINE].values[Meter::Cores as usize]?);
+    let copies_s = pages(engine)? / engine.tps() * round[LOOP].cpu_us()? / 1e6 / cores;
+    Some(engine.tps() * (1.0 / round[IN_POOL].tps() + copies_s))
 }
 
-impl Moved {
-    fn during(did: &Snapshot) -> Moved {
-        Moved {
-            reads: did.get(Counter::PagesRead),
-            writes: did.get(Counter::PagesWritten),
-            copies: did.get(Counter::DblwrPagesWritten),
-        }
-    }
-
-    fn pages(self) -> u64 {
-        self.reads + self.writes + self.copies
-    }
-
-    fn write_share(self) -> f64 {
-        (self.writes + self.copies) as f64 / self.pages().max(1) as f64
-    }
+/// The figure of a round that is judged, and its bar.
+fn judged(method: &str) -> (fn(&[&Turn]) -> Option<f64>, Bar) {
+    if is_direct(method) { (of_device, OF_DEVICE) } else { (of_memory, OF_MEMORY) }
 }
 
-/// The reference loops: transactions without misses, pages without an engine.
-#[derive(Clone, Copy)]
-struct Yardsticks {
-    /// Transactions with everything in the pool, on the objects that the small pool visits.
-    in_pool: Rate,
-    page_loop: Rate,
-    /// Past the system's cache: the loop that computes before each page as long as a transaction
-    /// with everything in the pool does for each page that the engine moves.
-    busy_loop: Option<Rate>,
-    /// fio, past the system's cache, if there is one.
-    fio: Option<Rate>,
+/// True if the files are used past the system's cache.
+fn is_direct(method: &str) -> bool {
+    method == METHODS[0].0
 }
 
-impl Yardsticks {
-    fn around(before: Yardsticks, after: Yardsticks) -> Yardsticks {
-        let around = |(before, after)| Rate::around(before, after);
-        Yardsticks {
-            in_pool: Rate::around(before.in_pool, after.in_pool),
-            page_loop: Rate::around(before.page_loop, after.page_loop),
-            busy_loop: before.busy_loop.zip(after.busy_loop).map(around),
-            fio: before.fio.zip(after.fio).map(around),
-        }
-    }
-}
-
-impl Beside {
-    fn pages_per_s(&self) -> f64 {
-        self.moved.pages() as f64 / self.engine.seconds
-    }
-
-    /// The engine's pages per second, as a share of those of fio, or else of the loop.
-    fn of_device(&self) -> f64 {
-        self.around.fio.map_or_else(|| self.of_loop(), |fio| self.pages_per_s() / fio.per_second)
-    }
-
-    fn of_loop(&self) -> f64 {
-        self.pages_per_s() / self.around.page_loop.per_second
-    }
-
-    fn of_busy_loop(&self) -> Option<f64> {
-        Some(self.pages_per_s() / self.around.busy_loop?.per_second)
-    }
-
-    /// Throughput, as a share of the throughput in memory less the copies.
-    fn of_memory(&self) -> f64 {
-        let copies_s = self.per_transaction(self.moved.pages()) * self.around.page_loop.cpu_us / 1e6 / self.cores;
-        self.engine.tps() * (1.0 / self.around.in_pool.per_second + copies_s)
-    }
-
-    fn per_transaction(&self, pages: u64) -> f64 {
-        pages as f64 / self.engine.transactions.max(1.0)
-    }
-}
-
-impl Case {
-    fn median(&self, of: impl Fn(&Beside) -> f64) -> f64 {
-        self.median_of_known(|b| Some(of(b))).unwrap_or(f64::NAN)
-    }
-
-    /// The median over the turns that have the value: some exist only past the system's cache.
-    fn median_of_known(&self, of: impl Fn(&Beside) -> Option<f64>) -> Option<f64> {
-        median(&self.turns.iter().filter_map(of).collect::<Vec<_>>())
-    }
-
-    /// True if the files are used past the system's cache: fio and the busy loop run only there.
-    fn is_direct(&self) -> bool {
-        self.method == METHODS[0].0
-    }
-
-    /// The pages that fio reads and writes per second.
-    fn fio_per_s(&self) -> Option<f64> {
-        self.median_of_known(|b| Some(b.around.fio?.per_second))
-    }
-
-    /// The pages that the busy loop reads and writes per second.
-    fn busy_loop_per_s(&self) -> Option<f64> {
-        self.median_of_known(|b| Some(b.around.busy_loop?.per_second))
-    }
-
-    /// Throughput, as a share of the throughput in memory less the copies.
-    fn of_memory(&self) -> f64 {
-        self.median(Beside::of_memory)
-    }
-
-    /// The figure of a turn that is judged, and its bar.
-    fn judged(&self) -> (fn(&Beside) -> f64, Bar) {
-        if self.is_direct() { (Beside::of_device, OF_DEVICE) } else { (Beside::of_memory, OF_MEMORY) }
-    }
+/// The cells of the rounds, those with everything in the pool, and bytes of pool and visited pages
+/// of the former.
+#[derive(Default)]
+struct Measured {
+    cells: Vec<Cell>,
+    memory: Vec<Cell>,
+    sizes: Vec<[u64; 2]>,
 }
 
 /// Runs the experiment.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
-    let tables = dbstress_tables(load(options, WIDTHS[1], 0), options.plan.seed);
-    let mut cases: Vec<Case> = Vec::new();
+    let mut sides = SIDES.map(Series::new);
+    let mut measured = Measured::default();
     for (method, flush) in METHODS {
         progress.step(method);
         progress.show("loading");
         let kind = DiskKind::Real { dir: options.plan.dir.clone(), method: flush };
-        let site = Site::load(&kind, &tables)?;
-        let twin = Site::load(&kind, &tables)?;
-        for mode in MODES {
-            cases.push(case(&site, &twin, method, mode, options, progress)?);
+        let tables = dbstress_tables(options.dbstress(WIDTHS[1], 0), options.plan.seed);
+        let (site, twin) = (Arc::new(Site::load(&kind, &tables)?), Arc::new(Site::load(&kind, &tables)?));
+        for (mode, rw_ratio) in MODES {
+            let roomy = Settings::pool(options.workload().bytes());
+            let mut twin = Embedded::open(SIDES[IN_POOL], Arc::clone(&twin), &roomy)?;
+            let mut visited = 0;
+            for width in WIDTHS {
+                measured.memory.push(in_memory([method, mode], (width, rw_ratio), &mut twin, options, progress)?);
+                visited = twin.resident_bytes();
+            }
+            let pool_bytes = (visited / 10).max(5 << 20);
+            let engine = Embedded::open(SIDES[ENGINE], Arc::clone(&site), &Settings::pool(pool_bytes))?;
+            let path = site.path().context("a real disk has a directory")?;
+            let path = path.join(site.file(name_of_history()).context("HISTORY has a file")?);
+            let scratch = control::scratch(&path)?;
+            let (work, direct) = (options.work(WIDTHS[1], rw_ratio), is_direct(method));
+            let (path, scratch) = (path.as_path(), scratch.path());
+            let beside = Beside { engine, twin, work, path, scratch, direct, last: Default::default(), options };
+            measured.cells.push(beside.measure([method, mode], &mut sides, progress)?);
+            measured.sizes.push([pool_bytes, visited]);
         }
     }
-    let mut document = Document::new("iobound", settings(options, &cases), Machine::this(Some(&options.plan.dir)));
-    document.title = "The same workload, ten times the pages".to_owned();
-    document.runs = cases.iter().map(document_run).collect();
-    document.claims = claims(&cases, options);
-    let charts = cases.iter().map(|c| (format!("{}, {}", c.mode, c.method), c.charts.clone())).collect();
-    let words = cases.iter().filter_map(in_words).collect();
-    let grids = vec![memory_grid(&cases), transactions_grid(&cases), pages_grid(&cases, options)];
-    Ok(document.with_figures(Figures { lead: lead(options), words, grids, charts }))
-}
-
-fn load(options: &Options, width: u32, rw_ratio: u32) -> dbstress::Options {
-    dbstress::Options {
-        anti_dead: AntiDead::Blocks(width),
-        ..dbstress::Options::light(options.objects, options.sessions, rw_ratio)
-    }
-}
-
-/// One mode on one kind of files. All of `twin` is in the pool, all of `site` is not.
-fn case(
-    site: &Site,
-    twin: &Site,
-    method: &'static str,
-    (mode, rw_ratio): (&'static str, u32),
-    options: &Options,
-    progress: &mut Progress,
-) -> Result<Case> {
-    let (mut memory, mut visited_bytes) = (Vec::new(), 0);
-    let twin_db = twin.open(&Settings::pool(options.workload().bytes()))?;
-    let in_pool = |width| sessions(&twin_db, twin, load(options, width, rw_ratio), options.plan.seed);
-    for width in WIDTHS {
-        let turn = warm_turn(&in_pool(width), options)?;
-        progress.show(&format!("all in the pool, AntiDEAD {width}, {mode}: {} tps", human(turn.tps())));
-        visited_bytes = resident_bytes(&twin_db);
-        memory.push(turn);
-    }
-    let pool_bytes = (visited_bytes / 10).max(5 << 20);
-    let db = site.open(&Settings::pool(pool_bytes))?;
-    let sessions = sessions(&db, site, load(options, WIDTHS[1], rw_ratio), options.plan.seed);
-    let path = site.path().context("a real disk has a directory")?;
-    let path = path.join(site.file(name_of_history()).context("HISTORY has a file")?);
-    let mut case = Case { mode, method, turns: Vec::new(), memory, pool_bytes, visited_bytes, charts: Vec::new() };
-    let in_pool = in_pool(WIDTHS[1]);
-    let scratch = control::scratch(&path)?;
-    let frames = case.pool_bytes as usize / PAGE_BYTES;
-    let surroundings = Surroundings {
-        in_pool: &in_pool,
-        path: &path,
-        scratch: scratch.path(),
-        direct: case.is_direct(),
-        frames,
-        options,
-    };
-    beside(&mut case, &db, &sessions, &surroundings, progress)?;
-    drop((sessions, in_pool, scratch));
-    db.close()?;
-    twin_db.close()?;
-    Ok(case)
+    Ok(findings(options, measured, &sides).report(&options.plan, &sides))
 }
 
 fn name_of_history() -> &'static str {
     dbstress::table_names(true)[Table::History.number().0]
 }
 
-fn resident_bytes(db: &Database) -> u64 {
-    let (cache, _) = db.cache_stats();
-    cache.resident_pages * cache.page_size as u64
-}
-
-/// The second of two turns.
-fn warm_turn(load: &Load<'_>, options: &Options) -> Result<Turn> {
-    load.run(options.plan.turn, &mut |_| Ok(()))?;
-    load.run(options.plan.turn, &mut |_| Ok(()))
-}
-
-/// Measures the engine and the reference loops in turns.
-fn beside(
-    case: &mut Case,
-    db: &Database,
-    load: &Load<'_>,
-    surroundings: &Surroundings<'_, '_>,
+/// The second of two turns with everything in the pool.
+fn in_memory(
+    [method, mode]: [&str; 2],
+    (width, rw_ratio): (u32, u32),
+    twin: &mut Embedded,
+    options: &Options,
     progress: &mut Progress,
-) -> Result<()> {
-    let options = surroundings.options;
-    let (mut sampler, mut series) = (Sampler::new(db), Series::new(case.mode));
-    let mut turn = |name: &str, progress: &mut Progress| -> Result<(Turn, Moved)> {
-        let before = db.metrics_snapshot();
-        let engine = sampler.run(name, load, options.plan.turn, progress)?;
-        series.add(name, &engine);
-        Ok((engine, Moved::during(&db.metrics_snapshot().delta(&before))))
-    };
-    let (warm, moved) = turn("warm-up", progress)?;
-    let mut before = surroundings.yardsticks(&warm, moved)?;
-    let beside = |_| {
-        let cores = control::cores(options.sessions as usize)?;
-        let (engine, moved) = turn(case.mode, progress)?;
-        let after = surroundings.yardsticks(&engine, moved)?;
-        let around = Yardsticks::around(before, after);
-        before = after;
-        Ok(Beside { engine, moved, around, cores })
-    };
-    let (of, bar) = case.judged();
-    let decided = |turns: &[Beside]| claims::decided(&turns.iter().map(of).collect::<Vec<_>>(), bar);
-    case.turns = turns::alone(options.plan.rounds, beside, decided)?;
-    case.charts = series.own_charts();
-    Ok(())
+) -> Result<Cell> {
+    let (work, turn) = (options.work(width, rw_ratio), options.plan.turn);
+    let asked = Asked { name: &[method, mode, &width.to_string()], judged: &[] };
+    progress.step(&format!("{}, all in the pool", asked.name.join(", ")));
+    twin.warm_up(&work, turn, progress)?;
+    let once = Rounds { least: 1, most: 1 };
+    Cell::of_turns(asked, std::slice::from_mut(twin), once, |_, twin| twin.turn(&work, "alone", turn, progress))
 }
 
-/// The inputs of the reference loops.
-struct Surroundings<'a, 's> {
-    /// Sessions on the database that is all in the pool.
-    in_pool: &'a Load<'s>,
-    /// HISTORY's file, which is read.
+/// The engine with the small pool, and what runs beside it in the same rounds.
+struct Beside<'a> {
+    engine: Embedded,
+    /// The database that is all in the pool.
+    twin: Embedded,
+    work: Work,
+    /// HISTORY's file, which is read, and a file of the same length, which is written.
     path: &'a Path,
-    /// A file of the same length, which is written.
     scratch: &'a Path,
     direct: bool,
-    /// The frames of the pool.
-    frames: usize,
+    /// The last turns of engine and twin, whose proportions the loops take: of reads and writes,
+    /// and of pages and transactions.
+    last: [Turn; 2],
     options: &'a Options,
 }
 
-impl Surroundings<'_, '_> {
-    /// Measures the reference loops with the engine's proportions: of reads and writes, and of
-    /// pages and transactions.
-    fn yardsticks(&self, engine: &Turn, moved: Moved) -> Result<Yardsticks> {
-        let (depth, duration, page_bytes) = (self.options.sessions as usize, self.options.plan.turn, PAGE_BYTES);
-        let write_share = moved.write_share();
-        let in_pool = Rate::of(&self.in_pool.run(duration, &mut |_| Ok(()))?);
-        let fio = match &self.options.fio {
-            Ok(fio) if self.direct => {
-                Some(fio.run(&Job { file: self.scratch, page_bytes, write_share, depth, duration })?)
-            }
-            _ => None,
+impl Beside<'_> {
+    /// Measures the engine and the loops in turns.
+    fn measure(mut self, name: [&str; 2], sides: &mut [Series], progress: &mut Progress) -> Result<Cell> {
+        let (phase, options) = (name.join(", "), self.options);
+        let plan = &options.plan;
+        progress.step(&phase);
+        self.engine.warm_up(&self.work, plan.turn, progress)?;
+        let count = match &options.fio {
+            _ if !self.direct => BUSY,
+            Err(_) => FIO,
+            Ok(_) => SIDES.len(),
         };
-        let writes = (write_share > 0.0).then_some((self.scratch, write_share));
-        let page_loop =
-            PageLoop { path: self.path, page_bytes, direct: self.direct, writes, frames: self.frames, work_us: 0.0 };
-        let work_us = in_pool.cpu_us * engine.transactions / moved.pages().max(1) as f64;
-        let busy_loop = self.direct.then(|| PageLoop { work_us, ..page_loop }.run(depth, duration)).transpose()?;
-        let page_loop = page_loop.run(depth, duration)?;
-        Ok(Yardsticks { in_pool, page_loop, busy_loop, fio })
+        let turn = |n, side: &mut Series| {
+            let turn = self.turn(n, &phase, progress)?;
+            side.add(&phase, &turn);
+            Ok(turn)
+        };
+        let (of, bar) = judged(name[0]);
+        let decided = |turns: &[Vec<Turn>]| claims::decided(&by_round(turns, of), bar);
+        Cell::until(&name, &mut sides[..count], plan.rounds, turn, decided)
+    }
+
+    fn turn(&mut self, side: usize, phase: &str, progress: &mut Progress) -> Result<Turn> {
+        let (depth, duration) = (self.options.sessions as usize, self.options.plan.turn);
+        let pages = pages(&self.last[ENGINE]).unwrap_or(0.0);
+        let reads = self.last[ENGINE].values[Meter::Reads as usize].unwrap_or(0.0);
+        let write_share = (pages - reads) / pages.max(1e-9);
+        let page_loop = PageLoop {
+            path: self.path,
+            page_bytes: PAGE_BYTES,
+            direct: self.direct,
+            writes: (write_share > 0.0).then_some((self.scratch, write_share)),
+            frames: self.engine.frames(),
+            work_us: 0.0,
+        };
+        match side {
+            ENGINE => {
+                let cores = control::cores(depth)?;
+                let mut turn = self.engine.turn(&self.work, phase, duration, progress)?;
+                turn.values[Meter::Cores as usize] = Some(cores);
+                self.last[ENGINE] = turn;
+            }
+            IN_POOL => self.last[IN_POOL] = self.twin.turn(&self.work, phase, duration, progress)?,
+            LOOP => return page_loop.run(depth, duration),
+            BUSY => {
+                let transactions_per_page = self.last[ENGINE].tps() / pages.max(1e-9);
+                let work_us = self.last[IN_POOL].cpu_us().unwrap_or(0.0) * transactions_per_page;
+                return PageLoop { work_us, ..page_loop }.run(depth, duration);
+            }
+            _ => {
+                let fio = self.options.fio.as_ref().map_err(|why| anyhow!("there is no fio: {why}"))?;
+                return fio.run(&self.options.job(self.scratch, write_share));
+            }
+        }
+        Ok(self.last[side].clone())
     }
 }
 
 pub(crate) const PUBLISHED: &str = "Published in 2010: all engines peak at the in-memory 20,000 TPS read-only and 35,000 at RW=1, then fall to 10,000 with the \
                                     smaller pool, even with every byte in the file system's cache.";
 
-fn lead(options: &Options) -> String {
-    format!(
-        "dbSTRESS, {} sessions, AntiDEAD 200 instead of 2000, so that ten times as many objects are visited; a pool of a tenth of their pages. \
-         {PUBLISHED}",
+const OF_DEVICE: Bar = Bar::AtLeast(0.85);
+const OF_MEMORY: Bar = Bar::AtLeast(0.8);
+
+fn findings(options: &Options, measured: Measured, sides: &[Series]) -> Findings {
+    let Measured { cells, memory, sizes } = measured;
+    let [pool_bytes, visited] = sizes.first().copied().unwrap_or_default();
+    let place = format!("on files in {}", options.plan.dir.display());
+    let what = format!(
+        "dbSTRESS, {} sessions, AntiDEAD 200 instead of 2000, so that ten times as many objects are visited; a pool of a tenth of their pages",
         options.sessions
-    )
+    );
+    let columns: [Column<'_>; 3] = [("TPS", &tps), ("CPU us/txn", &Turn::cpu_us), ("p99 ms", &p99)];
+    let in_pool = &sides[IN_POOL..=IN_POOL];
+    Findings {
+        name: ("iobound", "The same workload, ten times the pages"),
+        place: Place::embedded(&place, "a sync at every commit", Some(&options.plan.dir)),
+        lead: (what, PUBLISHED.to_owned()),
+        words: cells.iter().filter_map(in_words).collect(),
+        settings: options.workload().settings(json!({
+            "workload": "dbSTRESS, read-only and RW=1, a WRITE is one UPDATE",
+            "anti_dead": WIDTHS,
+            "sessions": options.sessions,
+            "pool_bytes": pool_bytes,
+            "visited_bytes": visited,
+            "active_set_of_pool": visited as f64 / pool_bytes as f64,
+            "fio": options.fio.as_ref().map_or_else(|why| format!("none: {why}"), |fio| fio_in_words(fio, options)),
+        })),
+        grids: vec![
+            grid("Everything in the pool", &["files", "", "AntiDEAD"], in_pool, &columns, &memory),
+            transactions_grid(&cells, &sizes, sides),
+            pages_grid(&cells, sides, options),
+        ],
+        charts: turns::charts(sides),
+        claims: cells.iter().map(|cell| claim(cell, options)).collect(),
+        cells: cells.into_iter().zip(sizes).map(document_cell).collect(),
+    }
 }
 
 /// A sentence with the pages that each moves past the system's cache: fio, whose processors are
 /// idle otherwise, threads that compute, and the engine.
-fn in_words(case: &Case) -> Option<String> {
-    let (fio, busy) = (case.fio_per_s()?, case.busy_loop_per_s()?);
+fn in_words(cell: &Cell) -> Option<String> {
+    let moves = |side| Some(human(cell.figure(side, pages)?.median));
+    let of_fio = |side| Some(format!("{:.2}", median(&cell.ratios(side, FIO, pages))?));
     Some(format!(
-        "{}, {}: fio moves {} pages a second; threads without an engine that compute between two pages as long as the transactions do move {} ({:.2} of that), \
-         the engine {} ({:.2}).",
-        case.mode,
-        case.method,
-        human(fio),
-        human(busy),
-        busy / fio,
-        human(case.median(Beside::pages_per_s)),
-        case.median(Beside::of_device),
+        "{}, {}: fio moves {} pages a second; threads without an engine that compute between two pages as long as the transactions do move {} ({} of that), \
+         the engine {} ({}).",
+        cell.name[1],
+        cell.name[0],
+        moves(FIO)?,
+        moves(BUSY)?,
+        of_fio(BUSY)?,
+        moves(ENGINE)?,
+        of_fio(ENGINE)?,
     ))
-}
-
-fn settings(options: &Options, cases: &[Case]) -> serde_json::Value {
-    let (pool_bytes, visited) = cases.first().map_or((0, 0), |c| (c.pool_bytes, c.visited_bytes));
-    options.workload().settings(json!({
-        "workload": "dbSTRESS, read-only and RW=1, a WRITE is one UPDATE",
-        "anti_dead": WIDTHS,
-        "sessions": options.sessions,
-        "pool_bytes": pool_bytes,
-        "visited_bytes": visited,
-        "active_set_of_pool": visited as f64 / pool_bytes as f64,
-        "turns": options.plan.rounds.least,
-        "turn_s": options.plan.turn.as_secs_f64(),
-        "fio": options.fio.as_ref().map_or_else(|why| format!("none: {why}"), |fio| fio_in_words(fio, options)),
-        "seed": options.plan.seed,
-    }))
 }
 
 /// fio's arguments for a turn that only reads.
 fn fio_in_words(fio: &Fio, options: &Options) -> String {
-    let (depth, file) = (options.sessions as usize, Path::new(""));
-    let job = Job { file, page_bytes: PAGE_BYTES, write_share: 0.0, depth, duration: options.plan.turn };
-    format!("{}: {}", fio.version(), job.arguments().join(" "))
+    format!("{}: {}", fio.version(), options.job(Path::new(""), 0.0).arguments().join(" "))
 }
 
-const OF_DEVICE: Bar = Bar::AtLeast(0.85);
-const OF_MEMORY: Bar = Bar::AtLeast(0.8);
-
-fn claims(cases: &[Case], options: &Options) -> Vec<Claim> {
-    let claim = |case: &Case| {
-        let (of, bar) = case.judged();
-        let text = if case.is_direct() {
-            let yardstick = match &options.fio {
-                Ok(_) => "fio's with as many requests under way",
-                Err(_) => "those of the loop (there is no fio)",
-            };
-            format!(
-                "{}: pages read and written per second past the system's cache, as a share of {yardstick}",
-                case.mode
-            )
-        } else {
-            format!("{}: TPS with pages from the system's cache, of those in the pool less the copies", case.mode)
+fn claim(cell: &Cell, options: &Options) -> Claim {
+    let (method, mode) = (&cell.name[0], &cell.name[1]);
+    let (of, bar) = judged(method);
+    let text = if is_direct(method) {
+        let yardstick = match &options.fio {
+            Ok(_) => "fio's with as many requests under way",
+            Err(_) => "those of the loop (there is no fio)",
         };
-        Claim::new(text, Evidence::turns(&case.turns.iter().map(of).collect::<Vec<_>>()), bar)
+        format!("{mode}: pages read and written per second past the system's cache, as a share of {yardstick}")
+    } else {
+        format!("{mode}: TPS with pages from the system's cache, of those in the pool less the copies")
     };
-    cases.iter().map(claim).collect()
+    Claim::new(text, Evidence::turns(&by_round(&cell.turns, of)), bar)
 }
 
-fn document_run(case: &Case) -> Run {
-    let metrics = json!({
-        "pool_bytes": case.pool_bytes,
-        "visited_bytes": case.visited_bytes,
-        "tps": case.median(|b| b.engine.tps()),
-        "in_pool_tps": case.median(|b| b.around.in_pool.per_second),
-        "in_pool_cpu_us": case.median(|b| b.around.in_pool.cpu_us),
-        "pages_per_s": case.median(Beside::pages_per_s),
-        "fio_pages_per_s": case.fio_per_s(),
-        "fio_cpu_us": case.turns.iter().filter_map(|b| Some(b.around.fio?.cpu_us)).reduce(f64::min),
-        "loop_pages_per_s": case.median(|b| b.around.page_loop.per_second),
-        "loop_cpu_us": case.median(|b| b.around.page_loop.cpu_us),
-        "busy_loop_pages_per_s": case.busy_loop_per_s(),
-        "reads_per_transaction": case.median(|b| b.per_transaction(b.moved.reads)),
-        "writes_per_transaction": case.median(|b| b.per_transaction(b.moved.writes)),
-        "doubled_per_transaction": case.median(|b| b.per_transaction(b.moved.copies)),
-        "of_device": case.median(Beside::of_device),
-        "of_loop": case.median(Beside::of_loop),
-        "of_busy_loop": case.median_of_known(Beside::of_busy_loop),
-        "of_memory_less_copies": case.of_memory(),
+/// The cell, with what a document has of the engine alone.
+fn document_cell((mut cell, [pool_bytes, visited_bytes]): (Cell, [u64; 2])) -> Cell {
+    let each = |meter| cell.figure(ENGINE, |turn| turn.per_transaction(meter));
+    cell.counted[ENGINE] = json!({
+        "pool_bytes": pool_bytes,
+        "visited_bytes": visited_bytes,
+        "pages_per_s": cell.figure(ENGINE, pages),
+        "writes_per_transaction": each(Meter::Writes),
+        "doubled_per_transaction": each(Meter::Doubled),
+        "cores": cell.figure(ENGINE, |turn| turn.values[Meter::Cores as usize]),
+        "of_device": cell.of_rounds(of_device),
+        "of_loop": median(&cell.ratios(ENGINE, LOOP, pages)),
+        "of_busy_loop": median(&cell.ratios(ENGINE, BUSY, pages)),
+        "of_memory_less_copies": cell.of_rounds(of_memory),
     });
-    Run::new(EMBEDDED, &format!("{}, {}", case.mode, case.method), metrics)
+    cell
 }
 
-fn memory_grid(cases: &[Case]) -> Grid {
-    let header = ["", "files", "AntiDEAD", "TPS", "CPU us/txn", "p99 ms"];
-    let mut grid = Grid::new("Everything in the pool", 2, &header, "Before the turns below.");
-    for (case, (width, turn)) in cases.iter().flat_map(|c| WIDTHS.iter().zip(&c.memory).map(move |m| (c, m))) {
-        let figures =
-            [human(turn.tps()), or_dash(turn.cpu_us(), human), or_dash(turn.latencies.transaction_ms(99.0), human)];
-        let names = [case.mode.to_owned(), case.method.to_owned(), width.to_string()];
-        grid.rows.push(names.into_iter().chain(figures).collect());
+/// The words of a cell's name.
+const WORDS: [&str; 2] = ["files", ""];
+
+fn transactions_grid(cells: &[Cell], sizes: &[[u64; 2]], sides: &[Series]) -> Grid {
+    let columns: [Column<'_>; 5] = [
+        ("TPS", &tps),
+        ("CPU us/txn", &Turn::cpu_us),
+        ("reads/txn", &|t| t.per_transaction(Meter::Reads)),
+        ("writes/txn", &|t| t.per_transaction(Meter::Writes)),
+        ("doubled/txn", &|t| t.per_transaction(Meter::Doubled)),
+    ];
+    let mut grid = grid("A tenth of the pages in the pool", &WORDS, &sides[..=IN_POOL], &columns, cells);
+    grid.header.extend(["of that in the pool less copies", "pool MB", "visited MB"].map(str::to_owned));
+    for ((row, cell), sizes) in grid.rows.iter_mut().zip(cells).zip(sizes) {
+        row.push(or_dash(cell.of_rounds(of_memory), |share| format!("{share:.2}")));
+        row.extend(sizes.map(|bytes| human(bytes as f64 / 1e6)));
     }
+    grid.note.push_str(
+        " All in the pool: the same sessions on a second database with the same rows. Less copies: the time of such a transaction and, for each page that \
+         the engine moves, the processor time that it takes the loop below, on the cores that there were. Doubled: pages written to the double-write file, \
+         which count as written.",
+    );
     grid
 }
 
-fn transactions_grid(cases: &[Case]) -> Grid {
-    let note = "In the pool: the same sessions on a second database with the same rows, all of them in the pool, before and after each turn of the \
-                engine (the mean of the two counts). Less copies: the time of such a transaction and, for each page that the engine moves, the processor time that \
-                it takes the loop below, on the cores that there were. Doubled: pages written to the double-write file, which count as written.";
-    let columns: [Shown<'_, Case>; 12] = [
-        ("", &|c| c.mode.to_owned()),
-        ("files", &|c| c.method.to_owned()),
-        ("pool MB", &|c| human(c.pool_bytes as f64 / 1e6)),
-        ("visited MB", &|c| human(c.visited_bytes as f64 / 1e6)),
-        ("TPS", &|c| human(c.median(|b| b.engine.tps()))),
-        ("TPS in the pool", &|c| human(c.median(|b| b.around.in_pool.per_second))),
-        ("of that less copies", &|c| share(c.of_memory())),
-        ("CPU us/txn", &|c| or_dash(c.median_of_known(|b| b.engine.cpu_us()), human)),
-        ("CPU us in the pool", &|c| human(c.median(|b| b.around.in_pool.cpu_us))),
-        ("reads/txn", &|c| human(c.median(|b| b.per_transaction(b.moved.reads)))),
-        ("writes/txn", &|c| human(c.median(|b| b.per_transaction(b.moved.writes)))),
-        ("doubled/txn", &|c| human(c.median(|b| b.per_transaction(b.moved.copies)))),
-    ];
-    Grid::of("A tenth of the pages in the pool", 2, cases, &columns, note)
-}
-
-fn pages_grid(cases: &[Case], options: &Options) -> Grid {
+fn pages_grid(cells: &[Cell], sides: &[Series], options: &Options) -> Grid {
     let fio = match &options.fio {
         Ok(fio) => format!(
             "fio: {}, {} synchronous requests under way, in the engine's proportion of reads and writes, on a file as large as HISTORY's.",
@@ -512,27 +395,35 @@ fn pages_grid(cases: &[Case], options: &Options) -> Grid {
         ),
         Err(why) => format!("There is no fio here ({why}): the loop is the reference."),
     };
-    let note = format!(
-        "{fio} Loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
-         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. Busy loop: the same threads, which \
-         compute before each page as long as a transaction with everything in the pool takes for each page that the engine moves. \
-         All of these before and after each turn of the engine (the mean of the two counts)."
-    );
-    let columns: [Shown<'_, Case>; 10] = [
-        ("", &|c| c.mode.to_owned()),
-        ("files", &|c| c.method.to_owned()),
-        ("engine", &|c| human(c.median(Beside::pages_per_s))),
-        ("fio", &|c| or_dash(c.fio_per_s(), human)),
-        ("loop", &|c| human(c.median(|b| b.around.page_loop.per_second))),
-        ("busy loop", &|c| or_dash(c.busy_loop_per_s(), human)),
-        ("engine, of fio's", &|c| or_dash(c.fio_per_s(), |_| share(c.median(Beside::of_device)))),
-        ("of the loop's", &|c| share(c.median(Beside::of_loop))),
-        ("of the busy loop's", &|c| or_dash(c.median_of_known(Beside::of_busy_loop), share)),
-        ("loop, CPU us/page", &|c| human(c.median(|b| b.around.page_loop.cpu_us))),
-    ];
-    Grid::of("Pages read and written per second", 2, cases, &columns, &note)
+    let columns: [Column<'_>; 2] = [("pages/s", &pages), ("CPU us/txn", &Turn::cpu_us)];
+    let mut grid = grid("Pages read and written per second", &WORDS, sides, &columns, cells);
+    grid.note.push_str(&format!(
+        " {fio} The loop: as many threads as there are sessions that do nothing but read pages of HISTORY at random and write pages of a file as \
+         large, synchronously, in the same proportion, into and from any page of as much memory as the pool has. The busy loop: the same threads, which \
+         compute before each page as long as a transaction with everything in the pool takes for each page that the engine moves. A transaction of these \
+         is a page; their proportions are those of the engine's last turn."
+    ));
+    grid
 }
 
-fn share(of: f64) -> String {
-    format!("{of:.2}")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turn(of: &[(Meter, f64)]) -> Turn {
+        let mut turn = Turn { seconds: 1.0, transactions: 100.0, cpu_seconds: Some(0.01), ..Turn::default() };
+        of.iter().for_each(|&(meter, value)| turn.values[meter as usize] = Some(value));
+        turn
+    }
+
+    #[test]
+    fn pages_are_compared_with_fio_or_else_with_the_loop() {
+        let engine = turn(&[(Meter::Reads, 30.0), (Meter::Writes, 5.0), (Meter::Doubled, 5.0), (Meter::Cores, 2.0)]);
+        let [twin, slow, fast] = [turn(&[]), turn(&[]).of_pages(0.25), turn(&[(Meter::Reads, 400.0)])];
+        assert_eq!(of_device(&[&engine, &twin, &slow, &slow, &fast]), Some(0.1));
+        assert_eq!(of_device(&[&engine, &twin, &slow, &slow]), Some(0.4));
+        // A transaction in the pool takes 10 ms, its 0.4 pages 40 us of two cores.
+        let less_copies = of_memory(&[&engine, &twin, &slow]).unwrap();
+        assert!((less_copies - 1.002).abs() < 1e-9, "{less_copies}");
+    }
 }

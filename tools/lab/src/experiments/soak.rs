@@ -27,7 +27,7 @@ use crate::measure::{human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::memory;
 use crate::rig::sampler::Sampler;
-use crate::rig::sessions::dbstress as sessions;
+use crate::rig::sessions::Sessions;
 use crate::rig::site::{Settings, Site};
 use crate::rig::tables::{dbstress_tables, definition};
 use crate::server::turns::Plan;
@@ -121,7 +121,7 @@ fn measure(
 ) -> Result<(Outcome, Vec<Chart>)> {
     let db = site.open(&Settings::pool(options.pool_bytes))?;
     let done = Done::default();
-    let load = sessions(&db, site, load, options.plan.seed);
+    let load = Sessions::DbStress(load).load(&db, site, options.plan.seed);
     let mut sampler = Sampler::new(&db);
     progress.step("everything at once");
     let scene = Scene { db: &db, site, options, done: &done };

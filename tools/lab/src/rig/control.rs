@@ -167,28 +167,6 @@ fn round_ns() -> f64 {
     tries.fold(f64::INFINITY, f64::min)
 }
 
-/// The rate of a loop.
-#[derive(Clone, Copy, Debug)]
-pub struct Rate {
-    pub per_second: f64,
-    /// Processor microseconds per operation.
-    pub cpu_us: f64,
-}
-
-impl Rate {
-    /// The rate of the transactions of a turn.
-    pub fn of(turn: &Turn) -> Rate {
-        Rate { per_second: turn.tps(), cpu_us: turn.cpu_us().unwrap_or(0.0) }
-    }
-
-    /// The mean of the rates before and after something, since a disk may be faster for some
-    /// seconds than in the long run.
-    pub fn around(before: Rate, after: Rate) -> Rate {
-        let mean = |of: fn(&Rate) -> f64| (of(&before) + of(&after)) / 2.0;
-        Rate { per_second: mean(|r| r.per_second), cpu_us: mean(|r| r.cpu_us) }
-    }
-}
-
 /// The parameters of a loop over pages.
 #[derive(Clone, Copy, Debug)]
 pub struct PageLoop<'a> {
@@ -254,8 +232,8 @@ impl Session for PageUser<'_> {
 }
 
 impl PageLoop<'_> {
-    /// Runs the loop on `threads` threads.
-    pub fn run(&self, threads: usize, duration: Duration) -> Result<Rate> {
+    /// Runs the loop on `threads` threads. A transaction is a page.
+    pub fn run(&self, threads: usize, duration: Duration) -> Result<Turn> {
         let len = std::fs::metadata(self.path).with_context(|| format!("look at {}", self.path.display()))?.len();
         let frames = Frames::new(self.frames.max(threads), self.page_bytes);
         let work = Work::of(self.work_us);
@@ -271,7 +249,8 @@ impl PageLoop<'_> {
                 rng: Rng::for_part(17, n as u64),
             }));
         }
-        Ok(Rate::of(&Load::new(&[], sessions).run(duration, &mut |_| Ok(()))?))
+        let turn = Load::new(&[], sessions).run(duration, &mut |_| Ok(()))?;
+        Ok(turn.of_pages(self.writes.map_or(0.0, |(_, share)| share)))
     }
 
     fn open(&self, path: &Path, write: bool) -> Result<File> {

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use holdfast_server::{Cache, apt};
 use serde_json::Value;
 
-use super::control::Rate;
+use crate::subject::turn::Turn;
 
 /// An installed fio.
 #[derive(Clone, Debug)]
@@ -55,14 +55,15 @@ impl Fio {
         &self.version
     }
 
-    /// Runs a job past the system's cache.
-    pub fn run(&self, job: &Job<'_>) -> Result<Rate> {
+    /// Runs a job past the system's cache. A transaction is a request.
+    pub fn run(&self, job: &Job<'_>) -> Result<Turn> {
         let mut command = self.cache.fio_command();
         command.arg(format!("--filename={}", job.file.display())).args(job.arguments());
         let output = command.output().context("start fio")?;
         let (said, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         ensure!(output.status.success(), "fio failed: {}", errors.trim());
-        rate(&said).with_context(|| format!("fio said: {}", said.trim()))
+        let turn = turn(&said).with_context(|| format!("fio said: {}", said.trim()))?;
+        Ok(turn.of_pages(job.write_share))
     }
 }
 
@@ -80,8 +81,8 @@ impl Job<'_> {
     }
 }
 
-/// Requests per second and processor time of a request, from fio's report.
-fn rate(report: &str) -> Result<Rate> {
+/// The requests and their processor time, from fio's report.
+fn turn(report: &str) -> Result<Turn> {
     // Notes may come before the JSON.
     let json = report.find('{').map_or("", |at| &report[at..]);
     let report: Value = serde_json::from_str(json).context("the report is not JSON")?;
@@ -91,8 +92,10 @@ fn rate(report: &str) -> Result<Rate> {
         |name: &str| -> Result<f64> { Ok(number(&job["read"][name], name)? + number(&job["write"][name], name)?) };
     // A share of the time of all its threads together.
     let busy = (number(&job["usr_cpu"], "usr_cpu")? + number(&job["sys_cpu"], "sys_cpu")?) / 100.0;
-    let cpu_us = busy * number(&job["job_runtime"], "job_runtime")? * 1e3;
-    Ok(Rate { per_second: of_both("iops")?, cpu_us: cpu_us / of_both("total_ios")?.max(1.0) })
+    let cpu_seconds = busy * number(&job["job_runtime"], "job_runtime")? / 1e3;
+    let (transactions, per_second) = (of_both("total_ios")?, of_both("iops")?);
+    let seconds = transactions / per_second.max(1e-9);
+    Ok(Turn { seconds, transactions, cpu_seconds: Some(cpu_seconds), ..Turn::default() })
 }
 
 #[cfg(test)]
@@ -120,16 +123,16 @@ mod tests {
 
     #[test]
     fn the_report_has_requests_and_processor_time() {
-        let rate = rate(REPORT).unwrap();
-        assert!((rate.per_second - 45_249.169).abs() < 0.01, "{rate:?}");
+        let turn = turn(REPORT).unwrap();
+        assert!((turn.tps() - 45_249.169).abs() < 0.01, "{turn:?}");
         // 9.0833 % of 1.2 s for 13,620 requests.
-        assert!((rate.cpu_us - 8.003).abs() < 0.01, "{rate:?}");
+        assert!((turn.cpu_us().unwrap() - 8.003).abs() < 0.01, "{turn:?}");
     }
 
     #[test]
     fn what_is_no_report_is_an_error() {
-        assert!(rate("fio: failed to open").is_err());
-        let error = rate(r#"{"jobs": [{"usr_cpu": 1, "sys_cpu": 1}]}"#).unwrap_err().to_string();
+        assert!(turn("fio: failed to open").is_err());
+        let error = turn(r#"{"jobs": [{"usr_cpu": 1, "sys_cpu": 1}]}"#).unwrap_err().to_string();
         assert!(error.contains("job_runtime"), "{error}");
     }
 

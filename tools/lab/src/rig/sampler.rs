@@ -141,6 +141,7 @@ impl Sampler {
             (Meter::Dirty, Some(cache.dirty_pages as f64)),
             (Meter::Reads, Some(rate(Counter::PagesRead))),
             (Meter::Writes, Some(rate(Counter::PagesWritten))),
+            (Meter::Doubled, Some(rate(Counter::DblwrPagesWritten))),
             (Meter::FreeWaits, Some(rate(Counter::FreeWaits))),
             (Meter::Syncs, syncs),
         ];

@@ -40,15 +40,6 @@ impl Session for DbStress<'_> {
     }
 }
 
-/// The dbSTRESS sessions of `options`.
-pub fn dbstress<'d>(db: &'d Database, site: &'d Site, options: dbstress::Options, seed: u64) -> Load<'d> {
-    let session = |n| -> Box<dyn Session + 'd> {
-        let rows = EmbeddedRows::new(db, site.tables());
-        Box::new(DbStress { session: dbstress::Session::new(options, n, seed), rows })
-    };
-    Load::new(DBSTRESS_CLASSES, (0..options.sessions).map(session).collect())
-}
-
 #[repr(align(128))]
 struct Sysbench<'d> {
     client: Client,
@@ -61,12 +52,49 @@ impl Session for Sysbench<'_> {
     }
 }
 
-/// sysbench sessions on a table of `rows` rows.
-pub fn sysbench<'d>(db: &'d Database, site: &'d Site, mix: Mix, rows: u32, sessions: usize, seed: u64) -> Load<'d> {
-    let session = |n: usize| -> Box<dyn Session + 'd> {
-        let distribution = Distribution::new(Kind::Uniform, u64::from(rows));
-        let client = Client::new(mix, rows, distribution, seed, n as u64);
-        Box::new(Sysbench { client, sql: RowSql::new(EmbeddedRows::new(db, site.tables()), TableNo(0)) })
-    };
-    Load::new(&[], (0..sessions).map(session).collect())
+/// Sessions on the tables of a site.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Sessions {
+    /// dbSTRESS's.
+    DbStress(dbstress::Options),
+    /// sysbench's, on a table of `rows` rows, uniformly distributed.
+    Sysbench { mix: Mix, rows: u32, threads: usize },
+}
+
+impl Sessions {
+    /// Their number.
+    pub fn count(self) -> usize {
+        match self {
+            Sessions::DbStress(options) => options.sessions as usize,
+            Sessions::Sysbench { threads, .. } => threads,
+        }
+    }
+
+    /// One of them.
+    pub fn alone(self) -> Sessions {
+        match self {
+            Sessions::DbStress(options) => Sessions::DbStress(dbstress::Options { sessions: 1, ..options }),
+            Sessions::Sysbench { mix, rows, .. } => Sessions::Sysbench { mix, rows, threads: 1 },
+        }
+    }
+
+    /// The sessions on `db`, which is the database of `site`.
+    pub fn load<'d>(self, db: &'d Database, site: &'d Site, seed: u64) -> Load<'d> {
+        let connection = || EmbeddedRows::new(db, site.tables());
+        let classes = if matches!(self, Sessions::DbStress(_)) { DBSTRESS_CLASSES } else { &[] };
+        let session = |n: usize| -> Box<dyn Session + 'd> {
+            match self {
+                Sessions::DbStress(options) => {
+                    let session = dbstress::Session::new(options, n as u32, seed);
+                    Box::new(DbStress { session, rows: connection() })
+                }
+                Sessions::Sysbench { mix, rows, .. } => {
+                    let distribution = Distribution::new(Kind::Uniform, u64::from(rows));
+                    let client = Client::new(mix, rows, distribution, seed, n as u64);
+                    Box::new(Sysbench { client, sql: RowSql::new(connection(), TableNo(0)) })
+                }
+            }
+        };
+        Load::new(classes, (0..self.count()).map(session).collect())
+    }
 }

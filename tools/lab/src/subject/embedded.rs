@@ -13,9 +13,8 @@ use super::{Second, Series, Subject, Turn};
 use crate::pin;
 use crate::progress::Progress;
 use crate::rig::control;
-use crate::rig::load::Load;
 use crate::rig::sampler::Sampler;
-use crate::rig::sessions::dbstress as sessions;
+use crate::rig::sessions::Sessions;
 use crate::rig::site::{Settings, Site};
 use crate::server::turns::workload::Workload;
 
@@ -30,21 +29,22 @@ pub struct Embedded {
     /// For the control of an engine: how long its price is measured.
     pricing: Option<Duration>,
     /// The last price, and the sessions whose it is.
-    priced: Option<(dbstress::Options, f64)>,
+    priced: Option<(Sessions, f64)>,
 }
 
 /// The sessions of a turn, and the seed of the first turn.
 #[derive(Clone, Copy, Debug)]
-pub struct Sessions {
-    options: dbstress::Options,
-    seed: u64,
+pub struct Work {
+    pub sessions: Sessions,
+    pub seed: u64,
 }
 
 impl Embedded {
     /// Opens the database of `site`.
-    pub fn open(name: &str, site: Site, settings: &Settings) -> Result<Embedded> {
+    pub fn open(name: &str, site: impl Into<Arc<Site>>, settings: &Settings) -> Result<Embedded> {
+        let site = site.into();
         let db = site.open(settings)?;
-        Ok(Embedded::of(name, Arc::new(site), db))
+        Ok(Embedded::of(name, site, db))
     }
 
     fn of(name: &str, site: Arc<Site>, db: Database) -> Embedded {
@@ -65,28 +65,33 @@ impl Embedded {
         Embedded { group: self.group, pricing: Some(pricing), ..control }
     }
 
-    fn load(&self, work: &Sessions) -> Load<'_> {
-        let load = sessions(&self.db, &self.site, work.options, self.series.seed_of_turn(work.seed));
-        load.in_groups_of(self.group)
+    /// Bytes of the pages in its pool.
+    pub fn resident_bytes(&self) -> u64 {
+        let (cache, _) = self.db.cache_stats();
+        cache.resident_pages * cache.page_size as u64
+    }
+
+    /// The frames of its pool.
+    pub fn frames(&self) -> usize {
+        self.db.cache_stats().0.frames as usize
     }
 
     /// A turn of the control. The loop is measured before it runs, and on a shared machine the same
     /// loop takes up to twice as long a second later: the figures are converted to those of a loop
     /// that took the intended time.
-    fn control_turn(&mut self, work: &Sessions, duration: Duration, pricing: Duration) -> Result<Turn> {
-        let sessions = work.options.sessions as usize;
-        let alone = Sessions { options: dbstress::Options { sessions: 1, ..work.options }, ..*work };
-        let alone = self.load(&alone).in_groups_of(1);
+    fn control_turn(&mut self, work: &Work, duration: Duration, pricing: Duration) -> Result<Turn> {
+        let sessions = work.sessions.count();
+        let alone = work.sessions.alone().load(&self.db, &self.site, self.series.seed_of_turn(work.seed));
         // With as many cores at work as in the turns.
         let price = || control::price(&alone, pin::cores_given().min(sessions) - 1, pricing);
-        let known = self.priced.filter(|(options, _)| *options == work.options);
+        let known = self.priced.filter(|(sessions, _)| *sessions == work.sessions);
         let before = known.map_or_else(price, |(_, us)| Ok(us))?;
         let turn = control::burners(before, sessions).in_groups_of(self.group).run(duration, &mut |_| Ok(()))?;
         let after = price()?;
         let price = f64::midpoint(before, after);
         let slower = turn.cpu_us().context("the system reports no processor time")? / price;
         drop(alone);
-        self.priced = Some((work.options, after));
+        self.priced = Some((work.sessions, after));
         let latencies = turn.latencies.scaled(1.0 / slower);
         let transactions = turn.transactions * slower;
         let mut values = Values::default();
@@ -95,14 +100,8 @@ impl Embedded {
         Ok(Turn { transactions, values, latencies, each, ..turn })
     }
 
-    fn engine_turn(
-        &mut self,
-        work: &Sessions,
-        phase: &str,
-        duration: Duration,
-        progress: &mut Progress,
-    ) -> Result<Turn> {
-        let load = sessions(&self.db, &self.site, work.options, self.series.seed_of_turn(work.seed));
+    fn engine_turn(&mut self, work: &Work, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
+        let load = work.sessions.load(&self.db, &self.site, self.series.seed_of_turn(work.seed));
         let mut turn = self.sampler.run(phase, &load.in_groups_of(self.group), duration, progress)?;
         turn.values[Meter::CoreToCore as usize] = control::core_to_core().map(|figure| figure.median);
         Ok(turn)
@@ -118,7 +117,7 @@ impl Embedded {
 }
 
 impl Subject for Embedded {
-    type Work = Sessions;
+    type Work = Work;
 
     fn series(&self) -> &Series {
         &self.series
@@ -128,16 +127,17 @@ impl Subject for Embedded {
         &mut self.series
     }
 
-    fn work(&self, workload: Workload, sessions: u32, rw_ratio: u32, seed: u64) -> Result<Sessions> {
+    fn work(&self, workload: Workload, sessions: u32, rw_ratio: u32, seed: u64) -> Result<Work> {
         match workload {
             Workload::DbStress { objects } => {
-                Ok(Sessions { options: dbstress::Options::light(objects, sessions, rw_ratio), seed })
+                let options = dbstress::Options::light(objects, sessions, rw_ratio);
+                Ok(Work { sessions: Sessions::DbStress(options), seed })
             }
             Workload::Dbt2 { .. } => bail!("the embedded engine has no tables of dbt2; --target mariadb has"),
         }
     }
 
-    fn turn(&mut self, work: &Sessions, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
+    fn turn(&mut self, work: &Work, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
         self.series.turns += 1;
         let turn = match self.pricing {
             Some(pricing) => self.control_turn(work, duration, pricing)?,
@@ -150,10 +150,6 @@ impl Subject for Embedded {
         Ok(turn)
     }
 
-    fn memory_mb(&self) -> Option<f64> {
-        None
-    }
-
     fn hold_snapshot(&mut self) -> Result<()> {
         self.snapshot = Some(Snapshot { transaction: self.db.begin_read()?, changed: Vec::new() });
         Ok(())
@@ -164,7 +160,7 @@ impl Subject for Embedded {
         Ok(snapshot.changed.iter().filter(|changed| **changed).count() as u64)
     }
 
-    fn fill_log(&mut self, work: &Sessions, lap: f64, progress: &mut Progress) -> Result<bool> {
+    fn fill_log(&mut self, work: &Work, lap: f64, progress: &mut Progress) -> Result<bool> {
         self.site.set_slow(false);
         let (began, mut written) = (Instant::now(), 0.0);
         while written < LAPS * lap && began.elapsed() < FILLING_MAX {

@@ -31,12 +31,16 @@ pub enum Meter {
     Reads,
     /// Pages written.
     Writes,
+    /// Copies of them that the double-write file got before.
+    Doubled,
     /// Waits for a free frame.
     FreeWaits,
     /// Syncs of a loop beside the engine on the same disk.
     Syncs,
     /// Time until a core sees what another one has written, just after a turn.
     CoreToCore,
+    /// Cores that as many threads got that only compute, just before a turn.
+    Cores,
 }
 
 /// How a meter is read and shown.
@@ -74,6 +78,7 @@ static DIALS: [Dial; Meter::ALL.len()] = [
     gauge("dirty frames", "pages", ["Holdfast_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_dirty", ""]),
     counter("pages read", "per second", ["Holdfast_pages_read", "Innodb_pages_read", ""]),
     counter("pages written", "per second", ["Holdfast_pages_written", "Innodb_pages_written", ""]),
+    counter("pages written twice", "per second", [""; 3]),
     counter(
         "waits for a free frame",
         "per second",
@@ -81,6 +86,7 @@ static DIALS: [Dial; Meter::ALL.len()] = [
     ),
     counter("syncs of a loop beside it", "per second", [""; 3]),
     gauge("core to core", "nanoseconds", [""; 3]),
+    gauge("cores", "count", [""; 3]),
 ];
 
 /// Readings, in the order of [`Meter::ALL`]; `None` if the engine does not report one.
@@ -88,7 +94,7 @@ pub type Values = [Option<f64>; Meter::ALL.len()];
 
 impl Meter {
     /// All of them.
-    pub const ALL: [Meter; 14] = [
+    pub const ALL: [Meter; 16] = [
         Meter::Commits,
         Meter::P99,
         Meter::History,
@@ -100,9 +106,11 @@ impl Meter {
         Meter::Dirty,
         Meter::Reads,
         Meter::Writes,
+        Meter::Doubled,
         Meter::FreeWaits,
         Meter::Syncs,
         Meter::CoreToCore,
+        Meter::Cores,
     ];
 
     fn dial(self) -> &'static Dial {
@@ -201,6 +209,6 @@ mod tests {
         for (n, meter) in Meter::ALL.into_iter().enumerate() {
             assert_eq!(meter as usize, n);
         }
-        assert_eq!([Meter::Free, Meter::CoreToCore].map(Meter::title), ["free frames", "core to core"]);
+        assert_eq!([Meter::Free, Meter::Cores].map(Meter::title), ["free frames", "cores"]);
     }
 }

@@ -15,7 +15,7 @@ pub mod turn;
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
 pub use self::turn::{Second, Series, Turn};
 use crate::progress::Progress;
@@ -37,8 +37,11 @@ pub trait Subject {
         &self.series().name
     }
 
-    /// The load of `sessions` sessions. In dbSTRESS one WRITE follows every `rw_ratio` READs.
-    fn work(&self, workload: Workload, sessions: u32, rw_ratio: u32, seed: u64) -> Result<Self::Work>;
+    /// The load of `sessions` sessions, if the subject is an engine. In dbSTRESS one WRITE follows
+    /// every `rw_ratio` READs.
+    fn work(&self, _: Workload, _sessions: u32, _rw_ratio: u32, _seed: u64) -> Result<Self::Work> {
+        bail!("{} has no sessions", self.name())
+    }
 
     /// A turn: `work` runs for `duration`, as part of `phase`. Its random numbers differ from those
     /// of all turns before, whichever load they had: the same UPDATE again would change nothing,
@@ -58,22 +61,48 @@ pub trait Subject {
     }
 
     /// Megabytes of memory of the engine's process, if it has one of its own.
-    fn memory_mb(&self) -> Option<f64>;
+    fn memory_mb(&self) -> Option<f64> {
+        None
+    }
 
     /// Begins a transaction that reads the present state, and holds it.
-    fn hold_snapshot(&mut self) -> Result<()>;
+    fn hold_snapshot(&mut self) -> Result<()> {
+        bail!("{} has no snapshots", self.name())
+    }
 
     /// The rows of dbSTRESS's HISTORY that the snapshot saw otherwise than the newest state. Ends
     /// the transaction of the snapshot.
-    fn rows_changed(&mut self) -> Result<u64>;
+    fn rows_changed(&mut self) -> Result<u64> {
+        bail!("{} has no snapshots", self.name())
+    }
 
     /// Writes the log round under a load such as `work`, so that flushing reaches its steady state;
     /// a modelled disk is fast meanwhile, and slow from then on. `lap` is what flushing lets the
     /// log grow to, in bytes. False if there was not enough time.
-    fn fill_log(&mut self, work: &Self::Work, lap: f64, progress: &mut Progress) -> Result<bool>;
+    fn fill_log(&mut self, _work: &Self::Work, _lap: f64, _: &mut Progress) -> Result<bool> {
+        bail!("{} has no log", self.name())
+    }
 
     /// From now on a loop of syncs runs beside the turns, if the subject has one on its disk.
     fn sync_beside(&mut self) -> Result<()> {
         Ok(())
+    }
+}
+
+/// A series whose turns its experiment makes: those of a loop without an engine, or of one engine
+/// after the other.
+impl Subject for Series {
+    type Work = ();
+
+    fn series(&self) -> &Series {
+        self
+    }
+
+    fn series_mut(&mut self) -> &mut Series {
+        self
+    }
+
+    fn turn(&mut self, (): &(), _: &str, _: Duration, _: &mut Progress) -> Result<Turn> {
+        bail!("{} has no turns of its own", self.name)
     }
 }

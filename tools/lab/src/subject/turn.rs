@@ -132,6 +132,14 @@ impl Turn {
         self.values[meter as usize].map(|rate| rate / self.tps().max(1e-9))
     }
 
+    /// The same turn of a loop whose transactions are pages, of which this share is written.
+    pub fn of_pages(mut self, write_share: f64) -> Turn {
+        let pages = self.tps();
+        self.values[Meter::Reads as usize] = Some(pages * (1.0 - write_share));
+        self.values[Meter::Writes as usize] = Some(pages * write_share);
+        self
+    }
+
     /// The values of a meter, second by second.
     pub fn series(&self, meter: Meter) -> Vec<f64> {
         self.each.iter().filter_map(|s| s.values[meter as usize]).collect()

@@ -1,117 +1,135 @@
 //! One pool size with every number of threads.
 //!
-//! The turns of a cell alternate with turns of a loop that only reads. So a disk that is faster for
-//! some seconds, or that has other users, is measured as the engine had it.
+//! The turns of the engine alternate with turns of a loop that only reads. So a disk that is faster
+//! for some seconds, or that has other users, is measured as the engine had it.
+
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
-use holdfast::Database;
-use holdfast::metrics::Counter;
 
 use super::options::{Options, mix};
 use super::references::{PageMap, Plan, misses_per_transaction};
 use crate::claims::{self, Bar};
 use crate::figures::Chart;
-use crate::measure::median;
+use crate::measure::{human, or_dash};
 use crate::progress::Progress;
-use crate::rig::control::{self, PageLoop, Rate};
-use crate::rig::sampler::Sampler;
-use crate::rig::sessions::sysbench;
+use crate::rig::control::{self, PageLoop};
+use crate::rig::sessions::Sessions;
 use crate::rig::site::{Settings, Site};
+use crate::server::turns::cell::{Cell, by_round};
+use crate::subject::embedded::{Embedded, Work};
 use crate::subject::meters::Meter;
-use crate::subject::turn::{self, Series};
-use crate::turns;
+use crate::subject::{Series, Subject, Turn};
 
-/// One pool size with one number of threads.
-#[derive(Clone, Debug)]
-pub(super) struct Cell {
-    pub pool_bytes: u64,
-    pub threads: usize,
-    pub turns: Vec<Turn>,
-    /// Pages read per transaction by the policy alone, for the same references.
-    pub simulated: f64,
-    /// The share of the frames that have no page and are not taken for one.
-    pub idle: f64,
-    pub free_waits: u64,
-}
-
-/// One turn of the engine.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
-    pub tps: f64,
-    /// The most transactions per second that CPU and disk allow.
-    pub bound: f64,
-    pub cpu_us: f64,
-    /// Pages of data read, per transaction.
-    pub misses: f64,
-    /// Cores that threads that only compute got, just before.
-    pub cores: f64,
-    /// Reads per second without an engine, just before and just after; 0 if everything is in the
-    /// pool.
-    pub device: f64,
-    pub p99_ms: f64,
-}
-
-impl Turn {
-    fn new(threads: usize, turn: &turn::Turn, reads: u64, limits: Limits) -> Turn {
-        // Sessions finish their last transaction after the turn, and `reads` includes its misses.
-        let misses = reads as f64 / (turn.transactions + threads as f64 / 2.0).max(1.0);
-        let cpu_us = turn.cpu_us().unwrap_or(f64::NAN);
-        Turn {
-            tps: turn.tps(),
-            bound: limits.bound(threads, cpu_us, misses),
-            cpu_us,
-            misses,
-            cores: limits.cores,
-            device: limits.device.unwrap_or(0.0),
-            p99_ms: turn.latencies.transaction_ms(99.0).unwrap_or(0.0),
-        }
-    }
-
-    /// Throughput as a share of the bound.
-    pub(super) fn of_bound(&self) -> f64 {
-        self.tps / self.bound
-    }
-}
-
-impl Cell {
-    /// The median over the turns.
-    pub(super) fn median(&self, of: impl Fn(&Turn) -> f64) -> f64 {
-        median(&self.each(of)).unwrap_or(f64::NAN)
-    }
-
-    /// A figure of each turn.
-    pub(super) fn each(&self, of: impl Fn(&Turn) -> f64) -> Vec<f64> {
-        self.turns.iter().map(of).collect()
-    }
-
-    /// Pages read in each turn, as a share of the simulator's, if that reads any.
-    pub(super) fn misses_of_simulated(&self) -> Option<Vec<f64>> {
-        misses_of(self.simulated, &self.turns)
-    }
-
-    /// True if more turns would not change what is said of the cell.
-    fn decided(simulated: f64, turns: &[Turn]) -> bool {
-        let of_bound: Vec<f64> = turns.iter().map(Turn::of_bound).collect();
-        claims::decided(&of_bound, OF_BOUND)
-            && misses_of(simulated, turns).is_none_or(|misses| claims::decided(&misses, MISSES))
-    }
-}
-
-fn misses_of(simulated: f64, turns: &[Turn]) -> Option<Vec<f64>> {
-    (simulated >= 0.5).then(|| turns.iter().map(|turn| turn.misses / simulated).collect())
-}
+/// The sides of a cell. The loop runs only where the engine has to read.
+pub(super) const SIDES: [&str; 2] = ["holdfast", "bare reads"];
+pub(super) const ENGINE: usize = 0;
+pub(super) const BARE: usize = 1;
 
 /// The most misses, as a share of the simulator's.
 pub(super) const MISSES: Bar = Bar::AtMost(1.1);
 /// The least throughput, as a share of what CPU and disk allow.
 pub(super) const OF_BOUND: Bar = Bar::AtLeast(0.9);
 
+/// One pool size with one number of threads.
+pub(super) struct Case {
+    pub cell: Cell,
+    pub pool_bytes: u64,
+    frames: usize,
+    pub limits: Limits,
+}
+
+/// What is known of a cell without its turns.
+pub(super) struct Limits {
+    pub threads: usize,
+    /// Pages read per transaction by the policy alone, for the same references.
+    pub simulated: f64,
+    /// One thread that only reads, if the engine has to read.
+    alone: Option<Turn>,
+}
+
+impl Limits {
+    /// Pages of data read per transaction. Half of the misses of the transactions that are under
+    /// way at the end of the turn are counted already.
+    pub(super) fn misses(&self, round: &[&Turn]) -> Option<f64> {
+        let engine = round[ENGINE];
+        let transactions = engine.transactions + self.threads as f64 / 2.0;
+        Some(engine.values[Meter::Reads as usize]? * engine.seconds / transactions.max(1.0))
+    }
+
+    /// The operational law of a closed system, in transactions per second: neither processor nor
+    /// disk can do more than all of its time, and a thread cannot compute while it waits.
+    pub(super) fn bound(&self, round: &[&Turn]) -> Option<f64> {
+        let (cpu_us, misses) = (round[ENGINE].cpu_us()?, self.misses(round)?);
+        let of_cpu = cores(round)? * 1e6 / cpu_us.max(1e-9);
+        let Some((bare, alone)) = round.get(BARE).zip(self.alone.as_ref()) else { return Some(of_cpu) };
+        let of_disk = bare.tps() / misses.max(1e-9);
+        // The time of a read without other readers, less the processor time that `cpu_us` contains
+        // already.
+        let read_us = (1e6 / alone.tps() - alone.cpu_us()?).max(0.0);
+        let of_threads = self.threads as f64 * 1e6 / (cpu_us + misses * read_us).max(1e-9);
+        Some(of_cpu.min(of_disk).min(of_threads))
+    }
+
+    /// Throughput as a share of the bound.
+    pub(super) fn of_bound(&self, round: &[&Turn]) -> Option<f64> {
+        Some(round[ENGINE].tps() / self.bound(round)?)
+    }
+
+    /// Pages read, as a share of the simulator's, if that reads any.
+    pub(super) fn misses_of_simulated(&self, round: &[&Turn]) -> Option<f64> {
+        if self.simulated < 0.5 { None } else { Some(self.misses(round)? / self.simulated) }
+    }
+
+    /// True if more turns would not change what is said of the cell.
+    fn decided(&self, turns: &[Vec<Turn>]) -> bool {
+        let misses = by_round(turns, |round| self.misses_of_simulated(round));
+        claims::decided(&by_round(turns, |round| self.of_bound(round)), OF_BOUND)
+            && (misses.is_empty() || claims::decided(&misses, MISSES))
+    }
+}
+
+/// Cores that threads that only compute got, just before.
+pub(super) fn cores(round: &[&Turn]) -> Option<f64> {
+    round[ENGINE].values[Meter::Cores as usize]
+}
+
+impl Case {
+    /// A figure of the rounds as its median, in words.
+    pub(super) fn shown(&self, of: impl Fn(&Limits, &[&Turn]) -> Option<f64>) -> String {
+        or_dash(self.median(of), human)
+    }
+
+    /// The median over the rounds.
+    pub(super) fn median(&self, of: impl Fn(&Limits, &[&Turn]) -> Option<f64>) -> Option<f64> {
+        self.cell.of_rounds(|round| of(&self.limits, round))
+    }
+
+    /// A figure of each round.
+    pub(super) fn each(&self, of: impl Fn(&Limits, &[&Turn]) -> Option<f64>) -> Vec<f64> {
+        by_round(&self.cell.turns, |round| of(&self.limits, round))
+    }
+
+    /// The share of the frames that have no page and are not taken for one.
+    pub(super) fn idle(&self) -> f64 {
+        let idle: Vec<f64> = self.cell.turns[ENGINE].iter().flat_map(|turn| turn.series(Meter::Idle)).collect();
+        idle.iter().sum::<f64>() / idle.len().max(1) as f64 / self.frames as f64
+    }
+
+    /// Waits for a free frame in all turns.
+    pub(super) fn free_waits(&self) -> f64 {
+        let waits = |turn: &Turn| Some(turn.values[Meter::FreeWaits as usize]? * turn.seconds);
+        self.cell.turns[ENGINE].iter().filter_map(waits).sum::<f64>().round()
+    }
+}
+
 /// The common parts of all pools.
 #[derive(Clone, Copy)]
 pub(super) struct Bench<'a> {
-    pub site: &'a Site,
+    pub site: &'a Arc<Site>,
     pub options: &'a Options,
     pub map: &'a PageMap,
+    pub data_bytes: u64,
     /// The loop that reads without an engine.
     pub bare: PageLoop<'a>,
 }
@@ -119,101 +137,84 @@ pub(super) struct Bench<'a> {
 /// A turn of the loop is this many times shorter.
 const SHORTER: u32 = 4;
 
-/// A pool, by the share of the data that it holds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
-    pub bytes: u64,
-    /// True if it does not hold all data.
-    pub tight: bool,
-    /// True if its seconds are charted.
-    pub charted: bool,
-}
-
 impl Bench<'_> {
-    /// Runs the cells of one pool size. Also returns its charts, if it is charted.
-    pub(super) fn pool(&self, size: Size, progress: &mut Progress) -> Result<(Vec<Cell>, Vec<Chart>)> {
-        let db = self.site.open(&Settings::pool(size.bytes))?;
-        let found = self.cells(&db, size, progress)?;
-        db.close()?;
-        Ok(found)
-    }
-
-    fn cells(&self, db: &Database, size: Size, progress: &mut Progress) -> Result<(Vec<Cell>, Vec<Chart>)> {
-        let options = self.options;
+    /// Runs the cells of one pool size. Also returns the engine's own charts.
+    pub(super) fn pool(
+        &self,
+        pool_bytes: u64,
+        sides: &mut [Series],
+        progress: &mut Progress,
+    ) -> Result<(Vec<Case>, Vec<Chart>)> {
+        let (options, plan, mut cases) = (self.options, &self.options.plan, Vec::new());
+        let sessions = |threads| Sessions::Sysbench { mix: mix(), rows: options.rows, threads };
+        let mut engine = Embedded::open(SIDES[ENGINE], Arc::clone(self.site), &Settings::pool(pool_bytes))?;
         let most = options.threads.iter().copied().max().unwrap_or(1);
-        let warmer = sysbench(db, self.site, mix(), options.rows, most.min(16), options.plan.seed.wrapping_add(1));
-        warmer.run(options.plan.turn * 2, &mut |_| Ok(()))?;
-        let alone = self.bare(1, size)?;
-        let frames = usize::try_from(db.cache_stats().0.frames)?;
-        let (mut sampler, mut series, mut cells) = (Sampler::new(db), Series::new("Half the data"), Vec::new());
+        let warmers = Work { sessions: sessions(most.min(16)), seed: plan.seed.wrapping_add(1) };
+        engine.warm_up(&warmers, plan.turn * 2, progress)?;
+        let bare = |threads| self.bare.run(threads, plan.turn / SHORTER);
+        let (frames, tight) = (engine.frames(), pool_bytes < self.data_bytes);
+        let alone = tight.then(|| bare(1)).transpose()?;
         for &threads in &options.threads {
-            let load = sysbench(db, self.site, mix(), options.rows, threads, options.plan.seed);
-            let (mut free_waits, mut idle, mut device) = (0, Vec::new(), self.bare(threads, size)?);
-            let phase = format!("{threads} threads");
-            let simulated = simulated(self.map, options, threads, frames, self.map.pages())?;
-            let turn = |_| {
-                let cores = control::cores(threads)?;
-                let before = db.metrics_snapshot();
-                let turn = sampler.run(&phase, &load, options.plan.turn, progress)?;
-                let did = db.metrics_snapshot().delta(&before);
-                free_waits += did.get(Counter::FreeWaits);
-                idle.extend(turn.series(Meter::Idle));
+            let name = [format!("{} MB", human(pool_bytes as f64 / 1e6)), threads.to_string()];
+            let phase = format!("pool {}, {threads} threads", name[0]);
+            progress.step(&phase);
+            let simulated = simulated(self.map, options, threads, frames)?;
+            let limits = Limits { threads, simulated, alone: alone.clone() };
+            let work = Work { sessions: sessions(threads), seed: plan.seed };
+            let turn = |side, series: &mut Series| {
+                let turn = if side == BARE {
+                    bare(threads)?
+                } else {
+                    let cores = control::cores(threads)?;
+                    let mut turn = engine.turn(&work, &phase, plan.turn, progress)?;
+                    turn.values[Meter::Cores as usize] = Some(cores);
+                    // They are charted for one pool alone.
+                    turn.each.iter_mut().for_each(|second| second.own.clear());
+                    turn
+                };
                 series.add(&phase, &turn);
-                let again = self.bare(threads, size)?;
-                let around = device.zip(again).map(|(before, after)| Rate::around(before, after));
-                let limits = Limits { cores, device: around.map(|rate| rate.per_second), alone };
-                device = again;
-                Ok(Turn::new(threads, &turn, did.get(Counter::PagesRead), limits))
+                Ok(turn)
             };
-            let turns = turns::alone(options.plan.rounds, turn, |turns| Cell::decided(simulated, turns))?;
-            cells.push(Cell {
-                pool_bytes: size.bytes,
-                threads,
-                simulated,
-                idle: idle.iter().sum::<f64>() / idle.len().max(1) as f64 / frames as f64,
-                free_waits,
-                turns,
-            });
+            let sides = &mut sides[..if tight { SIDES.len() } else { BARE }];
+            let name = name.each_ref().map(String::as_str);
+            let cell = Cell::until(&name, sides, plan.rounds, turn, |turns| limits.decided(turns))?;
+            cases.push(Case { cell, pool_bytes, frames, limits });
         }
-        Ok((cells, if size.charted { series.own_charts() } else { Vec::new() }))
-    }
-
-    /// The rate of the disk for that many threads that only read, if the engine will have to read.
-    fn bare(&self, threads: usize, size: Size) -> Result<Option<Rate>> {
-        size.tight.then(|| self.bare.run(threads, self.options.plan.turn / SHORTER)).transpose()
+        Ok((cases, engine.series().own_charts()))
     }
 }
 
 /// The misses per transaction of the policy for the same references, simulated.
-fn simulated(map: &PageMap, options: &Options, sessions: usize, frames: usize, pages: usize) -> Result<f64> {
+fn simulated(map: &PageMap, options: &Options, sessions: usize, frames: usize) -> Result<f64> {
     // Enough to fill the cache several times before the measurement.
-    let warm = (pages / 8).clamp(400, 20_000);
+    let warm = (map.pages() / 8).clamp(400, 20_000);
     let plan = Plan { mix: mix(), rows: options.rows, sessions, transactions: [warm, 1500], seed: options.plan.seed };
     let misses = misses_per_transaction(map, &plan, &[frames])?;
     misses.first().copied().ok_or_else(|| anyhow!("nothing was simulated"))
 }
 
-/// The rates without an engine around a turn.
-#[derive(Clone, Copy, Debug)]
-struct Limits {
-    /// Cores that threads that only compute get.
-    cores: f64,
-    /// Reads per second of as many threads, and of one.
-    device: Option<f64>,
-    alone: Option<Rate>,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Limits {
-    /// The operational law of a closed system, in transactions per second: neither processor nor
-    /// disk can do more than all of its time, and a thread cannot compute while it waits.
-    fn bound(&self, threads: usize, cpu_us: f64, misses: f64) -> f64 {
-        let of_cpu = self.cores * 1e6 / cpu_us.max(1e-9);
-        let Some((device, alone)) = self.device.zip(self.alone) else { return of_cpu };
-        let of_disk = device / misses.max(1e-9);
-        // The time of a read without other readers, less the processor time that `cpu_us` contains
-        // already.
-        let read_us = (1e6 / alone.per_second - alone.cpu_us).max(0.0);
-        let of_threads = threads as f64 * 1e6 / (cpu_us + misses * read_us).max(1e-9);
-        of_cpu.min(of_disk).min(of_threads)
+    #[test]
+    fn the_bound_is_the_least_of_processor_disk_and_waiting_threads() {
+        // 100 transactions in a second, each with 10 misses and 1 ms of a core.
+        let turn = |transactions, reads| {
+            let mut turn =
+                Turn { seconds: 1.0, transactions, cpu_seconds: Some(transactions / 1e3), ..Turn::default() };
+            (turn.values[Meter::Reads as usize], turn.values[Meter::Cores as usize]) = (Some(reads), Some(2.0));
+            turn
+        };
+        let engine = turn(100.0, 1000.0);
+        let bare = |per_second| Turn { cpu_seconds: Some(0.0), ..turn(per_second, 0.0) };
+        let limits =
+            |threads, alone: f64| Limits { threads, simulated: 10.0, alone: (alone > 0.0).then(|| bare(alone)) };
+        let bound = |limits: Limits, device| limits.bound(&[&engine, &bare(device)]).unwrap().round();
+        assert_eq!(bound(limits(2, 0.0), 1e6), 2000.0, "all in the pool: two cores");
+        assert_eq!(bound(limits(2, 1e3), 1e6), 183.0, "two threads, 11 ms for each transaction, of which 10 wait");
+        assert_eq!(bound(limits(2, 1e6), 505.0), 51.0, "the disk");
+        let misses = limits(2, 1e3).misses_of_simulated(&[&engine]).unwrap();
+        assert!((misses - 100.0 / 101.0).abs() < 1e-9, "one transaction of two threads is half done: {misses}");
     }
 }

@@ -20,32 +20,38 @@ mod price;
 mod references;
 pub mod servers;
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 
-use self::cell::{Bench, Cell, MISSES, OF_BOUND, Size, Turn};
+use self::cell::{BARE, Bench, Case, ENGINE, Limits, MISSES, OF_BOUND, SIDES, cores};
 pub use self::options::Options;
 pub(crate) use self::options::RANGE;
 use self::options::SMALLEST;
-use self::price::{PRICE, Price};
+use self::price::{PRICE, miss_us, ratio};
 use self::references::PageMap;
 use crate::claims::{Bar, Claim, Evidence};
-use crate::document::{Document, Run};
-use crate::figures::{Chart, Figures, Grid, Line, Shown};
-use crate::machine::Machine;
-use crate::measure::{Figure, human, median, or_dash};
+use crate::document::Document;
+use crate::figures::{Chart, Grid, Line, Shown};
+use crate::measure::{Figure, human, or_dash};
 use crate::progress::Progress;
 use crate::rig::control::PageLoop;
 use crate::rig::site::{Settings, Site};
 use crate::rig::tables::{Content, TableSpec};
-use crate::target::EMBEDDED;
+use crate::server::turns::cell::{Cell, by_round, p99, tps};
+use crate::server::turns::{self, Findings, Place};
+use crate::subject::meters::Meter;
+use crate::subject::{Series, Turn};
 
 /// The results.
 struct Outcome {
     data_bytes: u64,
-    prices: Vec<Price>,
-    cells: Vec<Cell>,
-    charts: Vec<Chart>,
+    /// The price of a miss: a cell for each number of threads.
+    prices: Vec<Cell>,
+    cases: Vec<Case>,
+    /// Charts of the pool that holds half of the data.
+    half: Vec<Chart>,
 }
 
 /// Runs the experiment.
@@ -54,168 +60,177 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.show(&format!("{} rows", options.rows));
     let kind = options.plan.files();
     let table = TableSpec { name: "sbtest", seed: options.plan.seed, content: Content::Sbtest(options.rows) };
-    let site = Site::load(&kind, &[table])?;
-    let outcome = measure(&site, options, progress)?;
-    let machine = Machine::this(Some(&options.plan.dir));
-    let settings = json!({
-        "workload": "sysbench oltp_read_only",
-        "range_size": RANGE,
-        "distribution": "uniform",
-        "rows": options.rows,
-        "data_bytes": outcome.data_bytes,
-        "threads": options.threads,
-        "turn_s": options.plan.turn.as_secs_f64(),
-        "disk": kind.describe(),
-        "seed": options.plan.seed,
-    });
-    let mut document = Document::new("overflow", settings, machine);
-    document.title = "The active set a little larger than the pool".to_owned();
-    document.runs = outcome.cells.iter().map(document_run).collect();
-    document.claims = claims(&outcome, options);
-    Ok(document.with_figures(figures(&outcome)))
+    let site = Arc::new(Site::load(&kind, &[table])?);
+    let mut sides = SIDES.map(Series::new);
+    let outcome = measure(&site, options, &mut sides, progress)?;
+    let mut findings = findings(outcome, options, &sides);
+    findings.settings["disk"] = kind.describe();
+    Ok(findings.report(&options.plan, &sides))
 }
 
-fn measure(site: &Site, options: &Options, progress: &mut Progress) -> Result<Outcome> {
-    let file = site.file("sbtest").ok_or_else(|| anyhow!("the table has no file"))?.to_owned();
+fn measure(site: &Arc<Site>, options: &Options, sides: &mut [Series], progress: &mut Progress) -> Result<Outcome> {
+    let file = site.file("sbtest").ok_or_else(|| anyhow!("the table has no file"))?;
     let db = site.open(&Settings::pool(64 << 20))?;
-    let map = PageMap::read(&db, site.disk().as_ref(), "sbtest", &file).context("map the pages of the table")?;
+    let map = PageMap::read(&db, site.disk().as_ref(), "sbtest", file).context("map the pages of the table")?;
     let data_bytes = (map.pages() * db.cache_stats().0.page_size) as u64;
     db.close()?;
-    let path = site.path().context("a real disk has a directory")?.join(&file);
-    let mut outcome = Outcome { data_bytes, prices: Vec::new(), cells: Vec::new(), charts: Vec::new() };
+    let path = site.path().context("a real disk has a directory")?.join(file);
     progress.step("the price of a miss");
     let page_bytes = 16 << 10;
     let frames = SMALLEST as usize / page_bytes;
     let bare = PageLoop { path: &path, page_bytes, direct: true, writes: None, frames, work_us: 0.0 };
-    outcome.prices = price::prices(site, options, &bare, progress)?;
+    let prices = price::prices(site, options, &bare, progress)?;
+    let mut outcome = Outcome { data_bytes, prices, cases: Vec::new(), half: Vec::new() };
     let sizes = options.shares.iter().map(|share| ((data_bytes as f64 * share) as u64).max(SMALLEST));
     let mut pools: Vec<u64> = [SMALLEST].into_iter().chain(sizes).collect();
     pools.dedup();
-    let bench = Bench { site, options, map: &map, bare };
+    let bench = Bench { site, options, map: &map, data_bytes, bare };
     for bytes in pools {
-        progress.step(&format!("pool {} MB", human(bytes as f64 / 1e6)));
-        let charted = (bytes as f64 / data_bytes as f64 - 0.5).abs() < 0.01;
-        let (cells, charts) = bench.pool(Size { bytes, tight: bytes < data_bytes, charted }, progress)?;
-        outcome.cells.extend(cells);
-        outcome.charts.extend(charts);
+        let (cases, charts) = bench.pool(bytes, sides, progress)?;
+        outcome.cases.extend(cases);
+        if (bytes as f64 / data_bytes as f64 - 0.5).abs() < 0.01 {
+            outcome.half = charts;
+        }
     }
     Ok(outcome)
 }
 
-fn document_run(cell: &Cell) -> Run {
-    let metrics = json!({
-        "pool_bytes": cell.pool_bytes,
-        "threads": cell.threads,
-        "tps": cell.median(|turn| turn.tps),
-        "bound_tps": cell.median(|turn| turn.bound),
-        "of_bound": cell.median(Turn::of_bound),
-        "of_bound_by_turn": cell.turns.iter().map(Turn::of_bound).collect::<Vec<_>>(),
-        "cpu_us_per_transaction": cell.median(|turn| turn.cpu_us),
-        "misses_per_transaction": cell.median(|turn| turn.misses),
-        "simulated_misses_per_transaction": cell.simulated,
-        "bare_reads_per_s": cell.median(|turn| turn.device),
-        "cores": cell.median(|turn| turn.cores),
-        "idle_share": cell.idle,
-        "free_waits": cell.free_waits,
-        "p99_ms": cell.median(|turn| turn.p99_ms),
+/// The cell, with what a document has of the engine alone.
+fn document_cell(case: Case) -> Cell {
+    let counted = json!({
+        "pool_bytes": case.pool_bytes,
+        "threads": case.limits.threads,
+        "bound_tps": case.median(Limits::bound),
+        "of_bound": case.median(Limits::of_bound),
+        "of_bound_by_turn": case.each(Limits::of_bound),
+        "misses_per_transaction": case.median(Limits::misses),
+        "simulated_misses_per_transaction": case.limits.simulated,
+        "cores": case.median(|_, round| cores(round)),
+        "idle_share": case.idle(),
+        "free_waits": case.free_waits(),
     });
-    Run::new(EMBEDDED, "holdfast", metrics)
+    let mut cell = case.cell;
+    cell.counted[ENGINE] = counted;
+    cell
 }
 
 fn claims(outcome: &Outcome, options: &Options) -> Vec<Claim> {
     let mut claims = Vec::new();
-    let tight = || outcome.cells.iter().filter(|c| c.pool_bytes < outcome.data_bytes);
-    for &threads in &options.threads {
+    let tight = || outcome.cases.iter().filter(|c| c.pool_bytes < outcome.data_bytes);
+    for (&threads, price) in options.threads.iter().zip(&outcome.prices) {
         let s = if threads == 1 { "" } else { "s" };
         let mut claim =
             |text: &str, of, bar| claims.push(Claim::worst(format!("{threads} thread{s}: {text}"), of, bar));
-        let of = tight().filter(|c| c.threads == threads).filter_map(Cell::misses_of_simulated);
-        let of = of.map(|turns| Evidence::turns(&turns)).collect();
+        let of = tight().filter(|c| c.limits.threads == threads).map(|c| c.each(Limits::misses_of_simulated));
+        let of = of.filter(|rounds| !rounds.is_empty()).map(|rounds| Evidence::turns(&rounds)).collect();
         claim("misses as a share of the simulator's for the same references, worst pool", of, MISSES);
-        let cells = outcome.cells.iter().filter(|c| c.threads == threads);
-        let of = cells.map(|c| Evidence::turns(&c.each(Turn::of_bound))).collect();
+        let cases = outcome.cases.iter().filter(|c| c.limits.threads == threads);
+        let of = cases.map(|c| Evidence::turns(&c.each(Limits::of_bound))).collect();
         claim("throughput as a share of what CPU and disk allow, worst pool", of, OF_BOUND);
-        let prices = outcome.prices.iter().filter(|p| p.threads == threads);
-        let of = prices.map(|p| Evidence::turns(&p.ratios)).collect();
+        let of = vec![Evidence::turns(&by_round(&price.turns, ratio))];
         claim("CPU of a miss, as a multiple of a bare O_DIRECT read", of, PRICE);
     }
     claims.push(Claim::worst(
         "share of the frames that hold no page and are not taken for one, worst cell",
-        tight().map(|c| Evidence::Once(c.idle)).collect(),
+        tight().map(|c| Evidence::Once(c.idle())).collect(),
         Bar::AtMost(0.01),
     ));
     claims
 }
 
-fn figures(outcome: &Outcome) -> Figures {
-    let lead = format!(
-        "sysbench oltp read-only with ranges of {RANGE} rows, uniform, on {} MB in pools of all sizes, past the system's cache. \
-         Published in 2016 for a pool of half the data: Percona Server 5.6.27 660 tps, 5.6.28 36 tps; re-tests 5.5 212, 5.6 4, rolled \
-         back 68, 5.7 46 to 239. Measured for this project at 8 threads with 58 % of the data in the pool: MariaDB 10.11 InnoDB 392 tps and 13,400 reads/s of the 69,000 \
-         that the disk could give, about 40 us of CPU on each miss.",
+fn findings(outcome: Outcome, options: &Options, sides: &[Series]) -> Findings {
+    let what = format!(
+        "sysbench oltp read-only with ranges of {RANGE} rows, uniform, on {} MB in pools of all sizes, past the system's cache",
         human(outcome.data_bytes as f64 / 1e6)
     );
-    let note = "Bound: the least of cores / CPU per transaction, device rate / misses, threads / (CPU + misses x time of a read). \
-                Bare reads: the device's rate, a loop just before and just after each turn. Cores: what sessions that only compute got just before. \
-                Idle: frames without a page that are not taken for one. Medians of turns.";
-    let columns: [Shown<'_, Cell>; 15] = [
-        ("pool MB", &|c| human(c.pool_bytes as f64 / 1e6)),
-        ("of data", &|c| format!("{:.2}", c.pool_bytes as f64 / outcome.data_bytes as f64)),
-        ("threads", &|c| c.threads.to_string()),
-        ("TPS", &|c| human(c.median(|turn| turn.tps))),
-        ("bound", &|c| human(c.median(|turn| turn.bound))),
-        ("of bound", &|c| format!("{:.2}", c.median(Turn::of_bound))),
-        ("p99 ms", &|c| human(c.median(|turn| turn.p99_ms))),
-        ("bare reads/s", &|c| or_dash(Some(c.median(|turn| turn.device)).filter(|&rate| rate > 0.0), human)),
-        ("cores", &|c| format!("{:.2}", c.median(|turn| turn.cores))),
-        ("CPU us/txn", &|c| human(c.median(|turn| turn.cpu_us))),
-        ("misses/txn", &|c| human(c.median(|turn| turn.misses))),
-        ("simulated", &|c| human(c.simulated)),
-        ("ratio", &|c| or_dash(c.misses_of_simulated().and_then(|of| median(&of)), |ratio| format!("{ratio:.3}"))),
-        ("idle %", &|c| format!("{:.2}", c.idle * 100.0)),
-        ("waits for a frame", &|c| human(c.free_waits as f64)),
+    let published = "Published in 2016 for a pool of half the data: Percona Server 5.6.27 660 tps, 5.6.28 36 tps; re-tests 5.5 212, 5.6 4, rolled \
+                     back 68, 5.7 46 to 239. Measured for this project at 8 threads with 58 % of the data in the pool: MariaDB 10.11 InnoDB 392 tps and \
+                     13,400 reads/s of the 69,000 that the disk could give, about 40 us of CPU on each miss.";
+    let words = format!("on files in {}", options.plan.dir.display());
+    let charts = vec![
+        ("Over the size of the pool".to_owned(), over_pools(&outcome, options)),
+        ("Half the data in the pool, second by second".to_owned(), outcome.half.clone()),
     ];
-    let grid = Grid::of("Every pool and number of threads", 0, &outcome.cells, &columns, note);
-    let note = "Bare: pages of the table's file at random places, O_DIRECT, no engine. Misses: point selects in the smallest pool, \
-                less what the same select costs with all data in the pool. In turns; medians.";
-    let ratio = |r: Figure| format!("{:.2} ({:.2} to {:.2})", r.median, r.min, r.max);
-    let columns: [Shown<'_, Price>; 7] = [
-        ("threads", &|p| p.threads.to_string()),
-        ("bare reads/s", &|p| human(p.device.per_second)),
-        ("CPU us/read", &|p| human(p.device.cpu_us)),
-        ("misses/s", &|p| human(p.misses_per_s)),
-        ("CPU us/miss", &|p| human(p.miss_us)),
-        ("of a bare read", &|p| or_dash(Figure::of(&p.ratios), ratio)),
-        ("CPU us/hit", &|p| human(p.hit_us)),
-    ];
-    let price = Grid::of("The price of a miss", 0, &outcome.prices, &columns, note);
-    let mut charts = vec![("Over the size of the pool".to_owned(), over_pools(outcome))];
-    charts.push(("Half the data in the pool, second by second".to_owned(), outcome.charts.clone()));
-    Figures { lead, words: Vec::new(), grids: vec![grid, price], charts }
+    Findings {
+        name: ("overflow", "The active set a little larger than the pool"),
+        place: Place::embedded(&words, "a sync at every commit", Some(&options.plan.dir)),
+        lead: (what, published.to_owned()),
+        words: Vec::new(),
+        settings: json!({
+            "workload": "sysbench oltp_read_only",
+            "range_size": RANGE,
+            "distribution": "uniform",
+            "rows": options.rows,
+            "data_bytes": outcome.data_bytes,
+            "threads": options.threads,
+        }),
+        grids: vec![cases_grid(&outcome), price_grid(&outcome.prices)],
+        charts: [charts, turns::charts(sides)].concat(),
+        claims: claims(&outcome, options),
+        cells: outcome.cases.into_iter().map(document_cell).collect(),
+    }
 }
 
-fn over_pools(outcome: &Outcome) -> Vec<Chart> {
-    let line = |name: String, threads: usize, dashed, y: &dyn Fn(&Cell) -> f64| Line {
-        name,
-        points: outcome
-            .cells
-            .iter()
-            .filter(|c| c.threads == threads)
-            .map(|c| (c.pool_bytes as f64 / 1e6, y(c)))
-            .collect(),
-        dashed,
+fn cases_grid(outcome: &Outcome) -> Grid {
+    let note = "Bound: the least of cores / CPU per transaction, device rate / misses, threads / (CPU + misses x time of a read). \
+                Bare reads: the device's rate, a loop in the same rounds. Cores: what sessions that only compute got just before. \
+                Idle: frames without a page that are not taken for one. Medians of rounds.";
+    let two = |of: Option<f64>| or_dash(of, |of| format!("{of:.2}"));
+    let columns: [Shown<'_, Case>; 15] = [
+        ("pool MB", &|c| human(c.pool_bytes as f64 / 1e6)),
+        ("of data", &|c| format!("{:.2}", c.pool_bytes as f64 / outcome.data_bytes as f64)),
+        ("threads", &|c| c.limits.threads.to_string()),
+        ("TPS", &|c| c.shown(|_, r| tps(r[ENGINE]))),
+        ("bound", &|c| c.shown(Limits::bound)),
+        ("of bound", &|c| two(c.median(Limits::of_bound))),
+        ("p99 ms", &|c| c.shown(|_, r| p99(r[ENGINE]))),
+        ("bare reads/s", &|c| c.shown(|_, r| tps(r.get(BARE)?))),
+        ("cores", &|c| two(c.median(|_, r| cores(r)))),
+        ("CPU us/txn", &|c| c.shown(|_, r| r[ENGINE].cpu_us())),
+        ("misses/txn", &|c| c.shown(Limits::misses)),
+        ("simulated", &|c| human(c.limits.simulated)),
+        ("ratio", &|c| or_dash(c.median(Limits::misses_of_simulated), |ratio| format!("{ratio:.3}"))),
+        ("idle %", &|c| format!("{:.2}", c.idle() * 100.0)),
+        ("waits for a frame", &|c| human(c.free_waits())),
+    ];
+    Grid::of("Every pool and number of threads", 0, &outcome.cases, &columns, note)
+}
+
+fn price_grid(prices: &[Cell]) -> Grid {
+    let note = "Bare: pages of the table's file at random places, O_DIRECT, no engine. Misses: point selects in the smallest pool, \
+                less what the same select costs with all data in the pool. In turns; medians.";
+    let ratios = |r: Figure| format!("{:.2} ({:.2} to {:.2})", r.median, r.min, r.max);
+    let shown = |cell: &Cell, side, of: fn(&Turn) -> Option<f64>| or_dash(cell.figure(side, of), |f| human(f.median));
+    let columns: [Shown<'_, Cell>; 7] = [
+        ("threads", &|c| c.name[0].clone()),
+        ("bare reads/s", &|c| shown(c, price::BARE, tps)),
+        ("CPU us/read", &|c| shown(c, price::BARE, Turn::cpu_us)),
+        ("misses/s", &|c| shown(c, price::TIGHT, |t| t.values[Meter::Reads as usize])),
+        ("CPU us/miss", &|c| or_dash(c.of_rounds(miss_us), human)),
+        ("of a bare read", &|c| or_dash(Figure::of(&by_round(&c.turns, ratio)), ratios)),
+        ("CPU us/hit", &|c| shown(c, price::ROOMY, Turn::cpu_us)),
+    ];
+    Grid::of("The price of a miss", 0, prices, &columns, note)
+}
+
+fn over_pools(outcome: &Outcome, options: &Options) -> Vec<Chart> {
+    type Of<'a> = &'a dyn Fn(&Case) -> Option<f64>;
+    let lines = |threads, [measured, reference]: [(&str, Of<'_>); 2]| {
+        let line = |(name, y): (&str, Of<'_>)| {
+            let cases = outcome.cases.iter().filter(|c| c.limits.threads == threads);
+            Line::new(name, cases.filter_map(|c| Some((c.pool_bytes as f64 / 1e6, y(c)?))))
+        };
+        vec![line(measured), Line { dashed: true, ..line(reference) }]
     };
     let mut charts = Vec::new();
-    for p in &outcome.prices {
-        let n = p.threads;
-        let measured = line("TPS".into(), n, false, &|c| c.median(|turn| turn.tps));
-        let tps = vec![measured, line("bound".into(), n, true, &|c| c.median(|turn| turn.bound))];
-        let title = format!("Throughput, {n} thread{}", if n == 1 { "" } else { "s" });
-        charts.push(Chart::over(&title, "MB of pool", "transactions per second", tps));
-        let measured = line("measured".into(), n, false, &|c| c.median(|turn| turn.misses));
-        let misses = vec![measured, line("simulated".into(), n, true, &|c| c.simulated)];
-        let title = format!("Misses, {n} thread{}", if n == 1 { "" } else { "s" });
-        charts.push(Chart::over(&title, "MB of pool", "misses per transaction", misses));
+    for &n in &options.threads {
+        let named = |what: &str| format!("{what}, {n} thread{}", if n == 1 { "" } else { "s" });
+        let tps: [(&str, Of<'_>); 2] =
+            [("TPS", &|c| c.median(|_, r| tps(r[ENGINE]))), ("bound", &|c| c.median(Limits::bound))];
+        charts.push(Chart::over(&named("Throughput"), "MB of pool", "transactions per second", lines(n, tps)));
+        let misses: [(&str, Of<'_>); 2] =
+            [("measured", &|c| c.median(Limits::misses)), ("simulated", &|c| Some(c.limits.simulated))];
+        charts.push(Chart::over(&named("Misses"), "MB of pool", "misses per transaction", lines(n, misses)));
     }
     charts
 }

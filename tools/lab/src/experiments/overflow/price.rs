@@ -2,99 +2,79 @@
 //! against the same in a pool that holds everything, and a loop that only reads, in turns. One row
 //! of each page is read, so the difference contains little but the miss.
 
+use std::sync::Arc;
+
 use anyhow::Result;
-use holdfast::metrics::Counter;
 use holdfast_workload::sysbench::Mix;
 
 use super::options::{Options, SMALLEST};
 use crate::claims::{self, Bar};
-use crate::measure::{human, median};
 use crate::progress::Progress;
-use crate::rig::control::{PageLoop, Rate};
-use crate::rig::sessions::sysbench;
+use crate::rig::control::PageLoop;
+use crate::rig::sessions::Sessions;
 use crate::rig::site::{Settings, Site};
-use crate::turns;
+use crate::server::turns::cell::{Cell, by_round};
+use crate::subject::embedded::{Embedded, Work};
+use crate::subject::meters::Meter;
+use crate::subject::{Series, Subject, Turn};
 
-/// The price of a miss with one number of threads.
-#[derive(Clone, Debug)]
-pub(super) struct Price {
-    pub threads: usize,
-    /// The rate of the disk without an engine, in the median turn.
-    pub device: Rate,
-    /// Processor microseconds of a select whose pages are resident, and of a miss.
-    pub hit_us: f64,
-    pub miss_us: f64,
-    /// The processor time of a miss divided by that of a bare read, by turn.
-    pub ratios: Vec<f64>,
-    /// Misses per second.
-    pub misses_per_s: f64,
-}
-
-/// One turn.
-struct Turn {
-    hit_us: f64,
-    miss_us: f64,
-    misses_per_s: f64,
-    rate: Rate,
-}
-
-/// The processor time of a miss divided by that of a bare read, by turn.
-fn ratios(turns: &[Turn]) -> Vec<f64> {
-    turns.iter().map(|t| t.miss_us / t.rate.cpu_us).collect()
-}
+/// The sides: selects in a pool that holds everything and in the smallest one, and the loop.
+const SIDES: [&str; 3] = ["all in the pool", "in the smallest pool", "bare reads"];
+pub(super) const ROOMY: usize = 0;
+pub(super) const TIGHT: usize = 1;
+pub(super) const BARE: usize = 2;
 
 /// The most processor time of a miss, as a multiple of that of a bare read.
 pub(super) const PRICE: Bar = Bar::AtMost(2.0);
 
-/// Measures the price for every number of threads.
+/// Processor microseconds of a miss in a round.
+pub(super) fn miss_us(round: &[&Turn]) -> Option<f64> {
+    let misses = round[TIGHT].per_transaction(Meter::Reads)?;
+    Some((round[TIGHT].cpu_us()? - round[ROOMY].cpu_us()?) / misses.max(1e-9))
+}
+
+/// The processor time of a miss divided by that of a bare read.
+pub(super) fn ratio(round: &[&Turn]) -> Option<f64> {
+    Some(miss_us(round)? / round[BARE].cpu_us()?)
+}
+
+/// Measures the price for every number of threads: a cell of each.
 pub(super) fn prices(
-    site: &Site,
+    site: &Arc<Site>,
     options: &Options,
     bare: &PageLoop<'_>,
     progress: &mut Progress,
-) -> Result<Vec<Price>> {
-    let mut prices = Vec::new();
-    for &threads in &options.threads {
-        let turn = |_| {
-            let (hit_us, _, _) = selects(site, options, SMALLEST.max(options.data_bytes_at_most() * 2), threads)?;
-            let (select_us, misses, misses_per_s) = selects(site, options, SMALLEST, threads)?;
-            let rate = bare.run(threads, options.plan.turn / 2)?;
-            let miss_us = (select_us - hit_us) / misses.max(1e-9);
-            progress.show(&format!(
-                "{threads} threads: {} us of CPU per miss, {} us per bare read",
-                human(miss_us),
-                human(rate.cpu_us)
-            ));
-            Ok(Turn { hit_us, miss_us, misses_per_s, rate })
+) -> Result<Vec<Cell>> {
+    let mut sides = SIDES.map(Series::new);
+    let pools = [SMALLEST.max(options.data_bytes_at_most() * 2), SMALLEST];
+    let price = |&threads: &usize| {
+        let turn = |side: usize, _: &mut Series| match pools.get(side) {
+            Some(&bytes) => selects(site, options, bytes, threads, progress),
+            None => bare.run(threads, options.plan.turn / 2),
         };
-        let turns = turns::alone(options.plan.rounds, turn, |turns| claims::decided(&ratios(turns), PRICE))?;
-        let middle = |of: &dyn Fn(&Turn) -> f64| median(&turns.iter().map(of).collect::<Vec<_>>()).unwrap_or(f64::NAN);
-        let device = Rate { per_second: middle(&|t| t.rate.per_second), cpu_us: middle(&|t| t.rate.cpu_us) };
-        let ratios = ratios(&turns);
-        let (hit_us, miss_us, misses_per_s) =
-            (middle(&|t| t.hit_us), middle(&|t| t.miss_us), middle(&|t| t.misses_per_s));
-        prices.push(Price { threads, device, hit_us, miss_us, ratios, misses_per_s });
-    }
-    Ok(prices)
+        let decided = |turns: &[Vec<Turn>]| claims::decided(&by_round(turns, ratio), PRICE);
+        Cell::until(&[&threads.to_string()], &mut sides, options.plan.rounds, turn, decided)
+    };
+    options.threads.iter().map(price).collect()
 }
 
-/// Processor microseconds per select, misses per select, misses per second.
-fn selects(site: &Site, options: &Options, pool_bytes: u64, threads: usize) -> Result<(f64, f64, f64)> {
-    let db = site.open(&Settings::pool(pool_bytes))?;
-    let all_fits = pool_bytes > SMALLEST;
-    let measured = {
-        if all_fits {
-            // One pass over the table makes all of it resident.
-            let every_row = Mix { range_size: options.rows, simple_ranges: 1, point_selects: 0, ..Mix::POINT_SELECT };
-            sysbench(&db, site, every_row, 1, 1, options.plan.seed).run(options.plan.turn / 4, &mut |_| Ok(()))?;
-        }
-        let load = sysbench(&db, site, Mix::POINT_SELECT, options.rows, threads, options.plan.seed);
-        load.run(options.plan.turn / 4, &mut |_| Ok(()))?;
-        let before = db.metrics_snapshot();
-        let turn = load.run(options.plan.turn / 2, &mut |_| Ok(()))?;
-        let read = db.metrics_snapshot().delta(&before).get(Counter::PagesRead) as f64;
-        (turn.cpu_us().unwrap_or(f64::NAN), read / turn.transactions.max(1.0), read / turn.seconds)
-    };
-    db.close()?;
-    Ok(measured)
+/// A turn of point selects.
+fn selects(
+    site: &Arc<Site>,
+    options: &Options,
+    pool_bytes: u64,
+    threads: usize,
+    progress: &mut Progress,
+) -> Result<Turn> {
+    let (turn, rows, seed) = (options.plan.turn, options.rows, options.plan.seed);
+    let work = |mix, threads| Work { sessions: Sessions::Sysbench { mix, rows, threads }, seed };
+    let mut engine = Embedded::open("point selects", Arc::clone(site), &Settings::pool(pool_bytes))?;
+    if pool_bytes > SMALLEST {
+        // One pass over the table makes all of it resident.
+        let every_row = Mix { range_size: rows, simple_ranges: 1, point_selects: 0, ..Mix::POINT_SELECT };
+        engine.warm_up(&work(every_row, 1), turn / 4, progress)?;
+    }
+    let work = work(Mix::POINT_SELECT, threads);
+    engine.warm_up(&work, turn / 4, progress)?;
+    engine.turn(&work, "the price of a miss", turn / 2, progress)
 }

@@ -48,10 +48,20 @@ impl Cell {
         asked: Asked<'_>,
         sides: &mut [S],
         rounds: Rounds,
-        mut turn: impl FnMut(usize, &mut S) -> Result<Turn>,
+        turn: impl FnMut(usize, &mut S) -> Result<Turn>,
     ) -> Result<Cell> {
         let Asked { name, judged } = asked;
-        let decided = |turns: &[Vec<Turn>]| judged.iter().all(|judged| judged.decided(turns));
+        Cell::until(name, sides, rounds, turn, |turns| judged.iter().all(|judged| judged.decided(turns)))
+    }
+
+    /// As [`Cell::of_turns`], until `decided` says that more turns would change nothing.
+    pub fn until<S: Subject>(
+        name: &[&str],
+        sides: &mut [S],
+        rounds: Rounds,
+        mut turn: impl FnMut(usize, &mut S) -> Result<Turn>,
+        decided: impl FnMut(&[Vec<Turn>]) -> bool,
+    ) -> Result<Cell> {
         let turns = in_turns(sides.len(), rounds, |side| turn(side, &mut sides[side]), decided)?;
         let memory_mb = sides.iter().map(S::memory_mb).collect();
         let counted = vec![Value::Null; sides.len()];
@@ -74,6 +84,11 @@ impl Cell {
     /// A figure of the turns of a side.
     pub fn figure(&self, side: usize, of: impl Fn(&Turn) -> Option<f64>) -> Option<Figure> {
         Figure::of(&self.turns.get(side)?.iter().filter_map(of).collect::<Vec<_>>())
+    }
+
+    /// The median of a figure of the rounds.
+    pub fn of_rounds(&self, of: impl Fn(&[&Turn]) -> Option<f64>) -> Option<f64> {
+        median(&by_round(&self.turns, of))
     }
 
     /// The ratios of side `of` to side `to`, round by round, where both have the figure.
@@ -101,15 +116,20 @@ impl Cell {
             });
             Run::new(target, side.name(), merged(measured, self.counted[n].clone()))
         };
-        sides.iter().enumerate().map(run).collect()
+        sides.iter().enumerate().take(self.turns.len()).map(run).collect()
     }
 }
 
-fn ratios(turns: &[Vec<Turn>], of: usize, to: usize, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<f64> {
-    let (Some(of), Some(to)) = (turns.get(of), turns.get(to)) else { return Vec::new() };
-    let ratios = of.iter().zip(to).filter_map(|(a, b)| Some(figure(a)? / figure(b)?));
+/// A figure of every round that has it, from the turns of all sides in that round.
+pub fn by_round(turns: &[Vec<Turn>], of: impl Fn(&[&Turn]) -> Option<f64>) -> Vec<f64> {
+    let rounds = turns.iter().map(Vec::len).min().unwrap_or(0);
+    let figures = (0..rounds).filter_map(|n| of(&turns.iter().map(|side| &side[n]).collect::<Vec<_>>()));
     // A round in which the judged side stood still counts: its ratio is 0.
-    ratios.filter(|r| r.is_finite()).collect()
+    figures.filter(|figure| figure.is_finite()).collect()
+}
+
+fn ratios(turns: &[Vec<Turn>], of: usize, to: usize, figure: impl Fn(&Turn) -> Option<f64>) -> Vec<f64> {
+    by_round(turns, |round| Some(figure(round.get(of)?)? / figure(round.get(to)?)?))
 }
 
 /// A cell as it is asked for.
