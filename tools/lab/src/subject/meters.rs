@@ -43,75 +43,56 @@ pub enum Meter {
     Cores,
 }
 
+/// The meters' number.
+const METERS: usize = Meter::Cores as usize + 1;
+
 /// How a meter is read and shown.
 struct Dial {
+    meter: Meter,
     title: &'static str,
     unit: &'static str,
     /// True if it only grows. Then it is shown per second.
     grows: bool,
-    /// The status variables of Holdfast, InnoDB and MyRocks; empty if there is none.
-    variables: [&'static str; 3],
+    /// The engine's status variable, without its prefix; empty if there is none.
+    variable: &'static str,
 }
 
-const fn gauge(title: &'static str, unit: &'static str, variables: [&'static str; 3]) -> Dial {
-    Dial { title, unit, grows: false, variables }
+const fn gauge(meter: Meter, title: &'static str, unit: &'static str, variable: &'static str) -> Dial {
+    Dial { meter, title, unit, grows: false, variable }
 }
 
-const fn counter(title: &'static str, unit: &'static str, variables: [&'static str; 3]) -> Dial {
-    Dial { title, unit, grows: true, variables }
+const fn counter(meter: Meter, title: &'static str, unit: &'static str, variable: &'static str) -> Dial {
+    Dial { meter, title, unit, grows: true, variable }
 }
 
-/// In the order of [`Meter::ALL`].
-static DIALS: [Dial; Meter::ALL.len()] = [
-    counter("throughput", "transactions per second", ["Com_commit"; 3]),
-    gauge("99th percentile", "milliseconds", [""; 3]),
-    gauge("history", "transactions", ["Holdfast_history_list_length", "Innodb_history_list_length", ""]),
-    gauge("versions kept for snapshots", "count", ["Holdfast_versions_stored", "", ""]),
-    gauge("checkpoint age", "bytes", ["Holdfast_checkpoint_age", "Innodb_checkpoint_age", ""]),
-    counter(
-        "log written",
-        "bytes per second",
-        ["Holdfast_os_log_written", "Innodb_os_log_written", "Rocksdb_wal_bytes"],
-    ),
-    gauge("free frames", "pages", ["Holdfast_buffer_pool_pages_free", "Innodb_buffer_pool_pages_free", ""]),
-    gauge("free frames that are not taken", "pages", [""; 3]),
-    gauge("dirty frames", "pages", ["Holdfast_buffer_pool_pages_dirty", "Innodb_buffer_pool_pages_dirty", ""]),
-    counter("pages read", "per second", ["Holdfast_pages_read", "Innodb_pages_read", ""]),
-    counter("pages written", "per second", ["Holdfast_pages_written", "Innodb_pages_written", ""]),
-    counter("pages written twice", "per second", [""; 3]),
-    counter(
-        "waits for a free frame",
-        "per second",
-        ["Holdfast_buffer_pool_wait_free", "Innodb_buffer_pool_wait_free", ""],
-    ),
-    counter("syncs of a loop beside it", "per second", [""; 3]),
-    gauge("core to core", "nanoseconds", [""; 3]),
-    gauge("cores", "count", [""; 3]),
+/// In the order of [`Meter`].
+static DIALS: [Dial; METERS] = [
+    counter(Meter::Commits, "throughput", "transactions per second", ""),
+    gauge(Meter::P99, "99th percentile", "milliseconds", ""),
+    gauge(Meter::History, "history", "transactions", "history_list_length"),
+    gauge(Meter::Versions, "versions kept for snapshots", "count", "versions_stored"),
+    gauge(Meter::Age, "checkpoint age", "bytes", "checkpoint_age"),
+    counter(Meter::Log, "log written", "bytes per second", "os_log_written"),
+    gauge(Meter::Free, "free frames", "pages", "buffer_pool_pages_free"),
+    gauge(Meter::Idle, "free frames that are not taken", "pages", ""),
+    gauge(Meter::Dirty, "dirty frames", "pages", "buffer_pool_pages_dirty"),
+    counter(Meter::Reads, "pages read", "per second", "pages_read"),
+    counter(Meter::Writes, "pages written", "per second", "pages_written"),
+    counter(Meter::Doubled, "pages written twice", "per second", ""),
+    counter(Meter::FreeWaits, "waits for a free frame", "per second", "buffer_pool_wait_free"),
+    counter(Meter::Syncs, "syncs of a loop beside it", "per second", ""),
+    gauge(Meter::CoreToCore, "core to core", "nanoseconds", ""),
+    gauge(Meter::Cores, "cores", "count", ""),
 ];
 
-/// Readings, in the order of [`Meter::ALL`]; `None` if the engine does not report one.
-pub type Values = [Option<f64>; Meter::ALL.len()];
+/// Readings, in the order of [`Meter`]; `None` if the engine does not report one.
+pub type Values = [Option<f64>; METERS];
 
 impl Meter {
     /// All of them.
-    pub const ALL: [Meter; 16] = [
-        Meter::Commits,
-        Meter::P99,
-        Meter::History,
-        Meter::Versions,
-        Meter::Age,
-        Meter::Log,
-        Meter::Free,
-        Meter::Idle,
-        Meter::Dirty,
-        Meter::Reads,
-        Meter::Writes,
-        Meter::Doubled,
-        Meter::FreeWaits,
-        Meter::Syncs,
-        Meter::CoreToCore,
-        Meter::Cores,
-    ];
+    pub fn all() -> impl Iterator<Item = Meter> + Clone {
+        DIALS.iter().map(|dial| dial.meter)
+    }
 
     fn dial(self) -> &'static Dial {
         &DIALS[self as usize]
@@ -127,21 +108,23 @@ impl Meter {
         self.dial().unit
     }
 
-    fn variable(self, contender: Contender) -> &'static str {
-        let [holdfast, innodb, rocks] = self.dial().variables;
-        match contender {
-            Contender::Holdfast => holdfast,
-            Contender::InnoDb { .. } => innodb,
-            Contender::MyRocks => rocks,
+    /// The status variable of an engine; empty if there is none. One that this engine does not have
+    /// has no value.
+    fn variable(self, contender: Contender) -> String {
+        match (self, self.dial().variable) {
+            (Meter::Commits, _) => "Com_commit".to_owned(),
+            (_, "") => String::new(),
+            (Meter::Log, _) if contender == Contender::MyRocks => "Rocksdb_wal_bytes".to_owned(),
+            (_, name) => contender.variable(name),
         }
     }
 }
 
 /// Reads all meters of a server whose tables are in `contender`.
 pub fn read(conn: &mut Conn, contender: Contender) -> Result<Values> {
-    let names = Meter::ALL.map(|m| m.variable(contender));
-    let status = Listed::status(conn, &names)?;
-    let mut values = names.map(|name| status.number(name));
+    let names = DIALS.each_ref().map(|dial| dial.meter.variable(contender));
+    let status = Listed::status(conn, &names.each_ref().map(String::as_str))?;
+    let mut values = names.map(|name| status.number(&name));
     let silent = values[Meter::History as usize].is_none();
     if silent && matches!(contender, Contender::InnoDb { .. }) {
         // MySQL reports it in the monitor only, and that only to users with a privilege.
@@ -161,9 +144,9 @@ fn of_monitor(text: &str) -> (Option<f64>, Option<f64>) {
 /// The changes between two readings `seconds` apart: counters per second, gauges as in `to`.
 pub fn between(from: &Values, to: &Values, seconds: f64) -> Values {
     let mut values = *to;
-    for (n, meter) in Meter::ALL.into_iter().enumerate().filter(|(_, m)| m.dial().grows) {
+    for n in (0..METERS).filter(|&n| DIALS[n].grows) {
         let rate = |(from, to): (f64, f64)| (to - from).max(0.0) / seconds.max(1e-9);
-        values[n] = from[meter as usize].zip(to[n]).map(rate);
+        values[n] = from[n].zip(to[n]).map(rate);
     }
     values
 }
@@ -171,9 +154,9 @@ pub fn between(from: &Values, to: &Values, seconds: f64) -> Values {
 /// The values of seconds of equal length as one: the means of the rates, and the last gauges.
 pub fn over<'v>(seconds: impl Iterator<Item = &'v Values> + Clone) -> Values {
     let mut values = seconds.clone().last().copied().unwrap_or_default();
-    for meter in Meter::ALL.into_iter().filter(|m| m.dial().grows) {
-        let rates: Vec<f64> = seconds.clone().filter_map(|v| v[meter as usize]).collect();
-        values[meter as usize] = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
+    for n in (0..METERS).filter(|&n| DIALS[n].grows) {
+        let rates: Vec<f64> = seconds.clone().filter_map(|v| v[n]).collect();
+        values[n] = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
     }
     values
 }
@@ -206,7 +189,7 @@ mod tests {
 
     #[test]
     fn a_meter_has_its_own_place() {
-        for (n, meter) in Meter::ALL.into_iter().enumerate() {
+        for (n, meter) in Meter::all().enumerate() {
             assert_eq!(meter as usize, n);
         }
         assert_eq!([Meter::Free, Meter::Cores].map(Meter::title), ["free frames", "cores"]);

@@ -85,7 +85,7 @@ pub fn charts<S: Subject>(sides: &[S]) -> Vec<(String, Vec<Chart>)> {
         (!lines.is_empty()).then(|| Chart::over_time(meter.title(), meter.unit(), lines, spans.clone()))
     };
     let own = sides.iter().map(|side| (format!("Second by second, {}", side.name()), side.series().own_charts()));
-    let common = ("Second by second".to_owned(), Meter::ALL.into_iter().filter_map(chart).collect());
+    let common = ("Second by second".to_owned(), Meter::all().filter_map(chart).collect());
     [common].into_iter().chain(own).filter(|(_, charts): &(_, Vec<Chart>)| !charts.is_empty()).collect()
 }
 
@@ -186,6 +186,6 @@ fn series(target: &str, side: &impl Subject) -> Run {
     let of = |meter: Meter| -> Value {
         side.series().seconds.iter().map(|s| json!([s.t, s.values[meter as usize]])).collect::<Vec<_>>().into()
     };
-    let named = Meter::ALL.into_iter().map(|m| (format!("{}, {}", m.title(), m.unit()), of(m))).collect();
+    let named = Meter::all().map(|m| (format!("{}, {}", m.title(), m.unit()), of(m))).collect();
     Run::new(target, side.name(), json!({ "seconds": Value::Object(named) }))
 }
