@@ -173,14 +173,13 @@ impl<'c> Instance<'c> {
     }
 
     /// Lets the clients run for `duration` as part of phase `phase`, or until `enough` returns true
-    /// for two successive marks. Returns the marks at the start and at the end, and true in the
-    /// second case.
+    /// for a mark. Returns the marks at the start and at the end, and true in the second case.
     pub fn run_until(
         &mut self,
         phase: &str,
         duration: Duration,
         progress: &mut Progress,
-        enough: &mut dyn FnMut(&Instance<'c>, &Mark, &Mark) -> bool,
+        enough: &mut dyn FnMut(&Instance<'c>, &Mark) -> bool,
     ) -> Result<(Mark, Mark, bool)> {
         self.recording.enter(phase, self.ran);
         let first = self.mark()?;
@@ -196,7 +195,7 @@ impl<'c> Instance<'c> {
             std::thread::sleep(INTERVAL.min(duration.saturating_sub(ran(listing))));
             let mark = self.mark_at(before + ran(listing).as_secs_f64())?;
             self.check_clients()?;
-            done = enough(self, &last, &mark);
+            done = enough(self, &mark);
             if mark.t - last.t >= INTERVAL.as_secs_f64() * 0.5 {
                 listing += self.list()?;
                 self.sample(&last, &mark, progress);
@@ -212,7 +211,7 @@ impl<'c> Instance<'c> {
 
     /// As [`Instance::run_until`], for all of `duration`.
     pub fn run(&mut self, phase: &str, duration: Duration, progress: &mut Progress) -> Result<(Mark, Mark)> {
-        self.run_until(phase, duration, progress, &mut |_, _, _| false).map(|(first, end, _)| (first, end))
+        self.run_until(phase, duration, progress, &mut |_, _| false).map(|(first, end, _)| (first, end))
     }
 
     fn stop_clients(&self, stop: bool) {

@@ -22,6 +22,7 @@ pub mod scale;
 mod scenario;
 pub(crate) mod servers;
 pub(crate) mod shares;
+mod warming;
 
 use std::time::Instant;
 
@@ -32,6 +33,7 @@ use claims::claims;
 use options::Planned;
 pub use options::{BIG, HOT, Options, Start};
 use scenario::{Ceiling, PolicyOutcome};
+pub use warming::RULE as WARM;
 
 use crate::bench::SEGMENTS;
 use crate::document::{Document, Run, merged};
@@ -123,6 +125,7 @@ fn settings(options: &Options) -> Value {
         "turn_s": scale.minutes(options.turn_minutes).as_secs_f64(),
         "cold_limit_s": scale.minutes(options.cold_minutes).as_secs_f64(),
         "pinned": options.cores.pins(),
+        "warm": WARM,
         "seed": options.seed,
     });
     merged(scale.describe(), more)

@@ -19,9 +19,9 @@ pub struct Warmth {
     pub seconds: f64,
     /// Pages of the hot table read in that time, if the subject reports them.
     pub reads: Option<u64>,
-    /// True if it became resident, but for a hundredth.
+    /// True if it got warm (`WARM`).
     pub reached: bool,
-    /// True if all of it did: no page of it is left to be read.
+    /// True if all of it is in memory: no page of it is left to be read.
     pub whole: bool,
 }
 
@@ -113,7 +113,8 @@ impl Outcome {
     /// Time to get warm, in words.
     pub fn warm_text(&self) -> String {
         let Some(warmth) = self.warmth else { return "-".to_owned() };
-        let reads = warmth.reads.map_or_else(|| "reads unknown".to_owned(), |n| format!("{} reads", human(n as f64)));
+        let Some(reads) = warmth.reads else { return "unknown: reads are not reported".to_owned() };
+        let reads = format!("{} reads", human(reads as f64));
         let after = human(warmth.seconds);
         if warmth.reached { format!("{after} s, {reads}") } else { format!("not in {after} s, {reads}") }
     }
@@ -127,7 +128,8 @@ impl Outcome {
                 |Segment { table, index }| json!({"table": table, "index": index, "mb": self.mb(moment, table, index)});
             SEGMENTS.into_iter().chain(free).map(row).collect::<Value>()
         };
-        let warmth = |w: Warmth| json!({"reached": w.reached, "seconds": w.seconds, "reads": w.reads});
+        let reached = |w: Warmth| w.reads.map(|_| w.reached);
+        let warmth = |w: Warmth| json!({"reached": reached(w), "seconds": w.seconds, "reads": w.reads});
         let measured = json!({
             "role": "policy",
             "start": self.start.name(),

@@ -22,6 +22,7 @@ use super::options::{BIG, HOT, Options, Planned, Start};
 use super::outcome::{FREE, Outcome, Warmth};
 use super::scale::Scale;
 use super::shares::{self, TURNOVERS};
+use super::warming::Warming;
 use crate::bench::{self, Bench, Window};
 use crate::progress::Progress;
 use crate::target::{EmbeddedSite, Hint, Policy, PoolState, Resident, Target, TargetSpec};
@@ -185,10 +186,6 @@ struct Beside {
     ceiling: Vec<Window>,
 }
 
-/// The share of the hot table's pages that must be resident for it to count as warm. The last pages
-/// of a uniform load take long to be touched, so they get a phase of their own before the
-/// measurement.
-const WARM: f64 = 0.99;
 /// The parts of the second half of a cold start that reached nothing: a few transactions each.
 const PARTS_OF_COLD: usize = 5;
 
@@ -285,26 +282,28 @@ impl Running<'_, '_> {
         Ok(full)
     }
 
-    /// Runs until the hot table is resident, for at most `minutes`. Also returns the mark at half
-    /// of that time, if the run got that far.
+    /// Runs until the hot table is warm, for at most `minutes`, and then until it is whole, so that
+    /// each read in the measurement is one of a page that was lost. Also returns the mark at half
+    /// of `minutes`, if the run got that far.
     fn until_warm(&mut self, phase: &str, minutes: f64) -> Result<(Warmth, Mark)> {
         let from = self.bench.mark()?;
         let mut half = from.clone();
         let half_time = from.t + self.minutes(minutes / 2.0).as_secs_f64();
-        let all = self.ceiling.hot_pages;
-        let goal = (all as f64 * WARM).ceil() as u64;
-        let resident = |mark: &Mark| mark.pool.resident_of(HOT, "PRIMARY");
+        let mut warming = Warming::new(&from.counters);
         let patience = self.minutes(minutes);
         let reached = self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| {
             if mark.t < half_time {
                 half = mark.clone();
             }
-            resident(mark) >= goal
+            warming.add(&mark.counters)
         })?;
         let to = self.bench.mark()?;
-        let patience = self.minutes(SETTLE_MINUTES);
-        let whole =
-            reached && self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| resident(mark) >= all)?;
+        let (patience, rows) = (self.minutes(SETTLE_MINUTES), self.stage.scale.hot_rows());
+        let whole = &mut |mark: &Mark| {
+            warming.add(&mark.counters);
+            warming.is_whole(rows)
+        };
+        let whole = reached && self.bench.run_until(phase, patience, self.stage.progress, whole)?;
         Ok((Warmth { reads: to.hot_reads_since(&from), seconds: to.t - from.t, reached, whole }, half))
     }
 

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use self::outcome::ContenderOutcome;
 use self::runs::Options;
+use super::WARM;
 use crate::claims::Claim;
 use crate::document::{Document, merged};
 use crate::machine::Machine;
@@ -92,6 +93,7 @@ fn settings(introduction: &str, options: &Options) -> Value {
         "patience_s": options.times.patience.as_secs_f64(),
         "disk": described(options.disk()),
         "pinned": options.cores.pins(),
+        "warm": WARM,
         "seed": options.oltp.seed,
     })
 }

@@ -18,6 +18,7 @@ use super::outcome::ContenderOutcome;
 use crate::bench::{Mark, Window};
 use crate::experiments::sideload::outcome::{Outcome, Warmth};
 use crate::experiments::sideload::scale::Scale;
+use crate::experiments::sideload::warming::Warming;
 use crate::experiments::sideload::{BIG, HOT, Start, shares};
 use crate::measure::median;
 use crate::pin::Cores;
@@ -270,7 +271,7 @@ impl Run<'_, '_> {
     /// its bytes per second.
     fn dump_alone(&mut self) -> Result<f64> {
         self.own.start_dump();
-        let until = &mut |own: &Instance<'_>, _: &Mark, _: &Mark| own.dumps() >= 1;
+        let until = &mut |own: &Instance<'_>, _: &Mark| own.dumps() >= 1;
         let (from, to, ended) = self.own.run_until("the dump alone", LONGEST_DUMP, self.progress, until)?;
         anyhow::ensure!(ended, "one dump takes longer than {} s", LONGEST_DUMP.as_secs());
         // The next dump has begun meanwhile; half an interval of it is little against the whole.
@@ -281,17 +282,19 @@ impl Run<'_, '_> {
         Ok(to.since(&from).dumped_per_s)
     }
 
-    /// Runs until OLTP reads nothing of the hot table in two successive samples, or until the
-    /// longest time has passed.
+    /// Runs until the hot table is warm, or until the longest time has passed; then until it is
+    /// whole, for a quarter of that time.
     fn warm_up(&mut self, phase: &str) -> Result<Warmth> {
-        let mut quiet = 0;
-        let until = &mut |_: &Instance<'_>, last: &Mark, mark: &Mark| {
-            let idle = mark.counters.commits == last.counters.commits;
-            quiet = if mark.hot_reads_since(last) == Some(0) && !idle { quiet + 1 } else { 0 };
-            quiet >= QUIET_SAMPLES
+        let (patience, rows) = (self.options.times.patience, self.options.scale.hot_rows());
+        let mut warming = Warming::new(&self.own.mark()?.counters);
+        let until = &mut |_: &Instance<'_>, mark: &Mark| warming.add(&mark.counters);
+        let (from, to, reached) = self.own.run_until(phase, patience, self.progress, until)?;
+        let until = &mut |_: &Instance<'_>, mark: &Mark| {
+            warming.add(&mark.counters);
+            warming.is_whole(rows)
         };
-        let (from, to, reached) = self.own.run_until(phase, self.options.times.patience, self.progress, until)?;
-        Ok(Warmth { seconds: to.t - from.t, reads: to.hot_reads_since(&from), reached, whole: reached })
+        let whole = reached && self.own.run_until(phase, patience / 4, self.progress, until)?.2;
+        Ok(Warmth { seconds: to.t - from.t, reads: to.hot_reads_since(&from), reached, whole })
     }
 
     /// Runs OLTP and dump in turns with the ceiling.
@@ -370,8 +373,6 @@ impl Run<'_, '_> {
     }
 }
 
-/// Samples without a read of the hot table after which it counts as warm.
-const QUIET_SAMPLES: u32 = 3;
 /// The time that the clients need to start, before they are measured.
 const SETTLE: Duration = Duration::from_millis(500);
 /// Longer than any dump of the experiment on a working disk.
