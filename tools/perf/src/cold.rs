@@ -1,6 +1,6 @@
 //! The picture of `sideload` on each server: how many pages of the hot table are read from the disk
-//! in each second beside a dump, when none of them is in memory at its start. An area that ends is
-//! a table that has become warm.
+//! in each second beside a dump, when none of them is in memory at its start. Beside it stands when
+//! the table was warm.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -36,7 +36,8 @@ pub fn svg(all: &[Measured]) -> Option<String> {
         @for second in (0..=longest as u64).step_by(10) { (tick(second as f64, longest, bottom)) }
         @for (n, row) in rows.iter().enumerate() { (draw(row, TOP + ROW * n as f64, longest)) }
     };
-    let words = "Pages of the hot table that are read from the disk, second by second, each row to its own scale. In brackets: innodb_old_blocks_time.";
+    let words = "Reads of the hot table, each row to its own scale; in brackets innodb_old_blocks_time. \
+                 Warm: 99 of 100 pages that OLTP asks for are in memory.";
     Some(frame("A dump beside OLTP on a table that is not in memory yet", words, 12, bottom + 34.0, &body))
 }
 

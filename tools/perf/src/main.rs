@@ -4,8 +4,8 @@
 //! 1. A measurement ([`plan`]) is a command that writes JSON. It is run once; its result stays in a
 //!    folder, with the machine that gave it ([`results`]), until `--again` names it.
 //! 2. The results make the tables ([`tables`], [`servers`]), which replace those between the
-//!    markers of the page ([`page`]), the picture of all ratios ([`picture`]), and that of a cold
-//!    table on each server ([`cold`]). Results of different machines are refused.
+//!    markers of the page and of README ([`page`]), the picture of all ratios ([`picture`]), and
+//!    that of a cold table on each server ([`cold`]). Results of different machines are refused.
 
 #![forbid(unsafe_code)]
 
@@ -46,6 +46,9 @@ struct Options {
     /// The page whose tables are written
     #[arg(long, default_value = "docs/performance/README.md")]
     page: PathBuf,
+    /// The page whose sentences about a dump are written
+    #[arg(long, default_value = "README.md")]
+    readme: PathBuf,
     /// The picture of all ratios
     #[arg(long, default_value = "docs/pictures/performance.svg")]
     picture: PathBuf,
@@ -80,13 +83,17 @@ fn main() -> anyhow::Result<()> {
     let measured = results.of_one_machine()?;
     let text = std::fs::read_to_string(&options.page).with_context(|| options.page.display().to_string())?;
     let (page, left) = page::with_tables(&text, &measured)?;
+    let readme = std::fs::read_to_string(&options.readme).with_context(|| options.readme.display().to_string())?;
+    let readme = page::readme(&readme, &measured)?;
     let mut pictures = vec![("picture.svg", &options.picture, picture::svg(&tables::ratios(&measured)))];
     pictures.extend(cold::svg(&measured).map(|drawn| ("servers.svg", &options.servers, drawn)));
     if options.quick {
         results.keep("page.md", &page)?;
+        results.keep("readme.md", &readme)?;
         pictures.iter().try_for_each(|(name, _, drawn)| results.keep(name, drawn))?;
     } else {
         std::fs::write(&options.page, page)?;
+        std::fs::write(&options.readme, readme)?;
         pictures.iter().try_for_each(|(_, path, drawn)| std::fs::write(path, drawn))?;
     }
     for name in left {

@@ -6,7 +6,8 @@
 //! <!-- end -->
 //! ```
 //!
-//! NAME is that of a measurement, `machine`, or `servers`: the table of `sideload` on each server.
+//! NAME is that of a measurement, `machine`, `servers`: the table of `sideload` on each server, or
+//! `cold`: the picture of that, with what it shows.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
@@ -18,6 +19,7 @@ use crate::{servers, tables};
 const BEGIN: &str = "<!-- measured: ";
 const BEGUN: &str = " -->\n";
 const END: &str = "<!-- end -->";
+const ON_SERVERS: &str = "the results of `sideload` on servers";
 
 /// The page with the tables of `measured`, and the names of those that have no result: what stands
 /// there stays.
@@ -33,7 +35,9 @@ pub fn with_tables<'p>(page: &'p str, measured: &[Measured]) -> anyhow::Result<(
         let table = if name == "machine" {
             measured.first().map(|one| machine(&one.machine, &commits(measured)))
         } else if name == "servers" {
-            servers::table(measured).context("the results of `sideload` on servers")?
+            servers::table(measured).context(ON_SERVERS)?
+        } else if name == "cold" {
+            servers::picture(measured).context(ON_SERVERS)?
         } else if MEASUREMENTS.iter().any(|one| one.name == name) {
             let found = measured.iter().find(|one| one.measurement.name == name);
             found.map(section).transpose().with_context(|| format!("the result of {name}"))?
@@ -47,6 +51,26 @@ pub fn with_tables<'p>(page: &'p str, measured: &[Measured]) -> anyhow::Result<(
         rest = after;
     }
     Ok((out + rest, left))
+}
+
+/// README with what was measured of it: between its markers, and the row of its table about a dump.
+///
+/// # Errors
+/// If a result lacks something, or README has no such row.
+pub fn readme(page: &str, measured: &[Measured]) -> anyhow::Result<String> {
+    let (page, _) = with_tables(page, measured)?;
+    match servers::readme_row(measured).context(ON_SERVERS)? {
+        Some(row) => with_row(&page, &row),
+        None => Ok(page),
+    }
+}
+
+/// The page with a row of a table in place of the one that has the same first cell.
+fn with_row(page: &str, row: &str) -> anyhow::Result<String> {
+    let first = |line: &str| line.split('|').nth(1).map(str::to_owned);
+    let old = page.lines().find(|line| line.starts_with('|') && first(line) == first(row));
+    let old = old.with_context(|| format!("no row is about {:?}", first(row).unwrap_or_default()))?;
+    Ok(page.replacen(old, row, 1))
 }
 
 /// The command and its table. Claims name it in their heading.
@@ -126,6 +150,21 @@ mod tests {
         for page in ["<!-- measured: other -->\n<!-- end -->", "<!-- measured: load -->\n"] {
             assert!(with_tables(page, &[]).is_err(), "{page}");
         }
+    }
+
+    #[test]
+    fn a_row_replaces_the_one_about_the_same() {
+        let page = "| what | figure |\n|---|---|\n| a b | 1 |\n| a | 2 |\n";
+        assert_eq!(with_row(page, "| a | 3 |").unwrap(), "| what | figure |\n|---|---|\n| a b | 1 |\n| a | 3 |\n");
+        assert!(with_row(page, "| c | 3 |").is_err());
+    }
+
+    #[test]
+    fn the_readme_has_a_place_for_what_was_measured() {
+        let readme = include_str!("../../../README.md");
+        assert_eq!(super::readme(readme, &[]).unwrap(), readme);
+        assert_eq!(with_tables(readme, &[]).unwrap().1, ["cold"]);
+        assert!(with_row(readme, &format!("| {} |", servers::WHAT)).is_ok());
     }
 
     #[test]
