@@ -1,21 +1,82 @@
-//! A target under load, sampled: what an experiment drives.
+//! A subject under load, sampled: what an experiment drives.
 //!
-//! The thread that drives the experiment is also the sampler. [`Bench::run`] lets the target run
+//! The thread that drives the experiment is also the sampler. [`Bench::run`] lets the subject run
 //! for a while, takes a [`Sample`] at each interval, and shows the current TPS. Between calls the
-//! target is paused, so that two benches can be measured in turns on the same cores.
+//! subject is paused, so that two benches can be measured in turns on the same cores.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Result;
-use holdfast_io::Clock;
 use serde::Serialize;
 
 use crate::experiments::sideload::{BIG, HOT};
-use crate::measure::{human, or_dash, per_second};
+use crate::measure::{human, per_second};
 use crate::progress::Progress;
-use crate::target::{PoolState, Target};
-use crate::worker::Workers;
+use crate::target::{Resident, mb_of};
+
+/// OLTP and a dump in a loop on a subject: the engine in this process, or a server. They begin
+/// paused, and do nothing while they are.
+pub trait Loaded {
+    /// Starts OLTP, held to `rate` transactions a second, if there is one. One that runs is
+    /// stopped.
+    fn start_oltp(&mut self, rate: Option<f64>) -> Result<()>;
+
+    /// Ends OLTP.
+    fn stop_oltp(&mut self) -> Result<()>;
+
+    /// Starts the dump.
+    fn start_dump(&mut self) -> Result<()>;
+
+    /// Ends the dump.
+    fn stop_dump(&mut self) -> Result<()>;
+
+    /// Lets everything run, or pauses it.
+    fn set_running(&mut self, runs: bool);
+
+    /// Prepares something that is not measured: a fast disk, and a dump without a pace. False if
+    /// the subject cannot, or if `hurries` is.
+    fn hurry(&mut self, _hurries: bool) -> bool {
+        false
+    }
+
+    /// Seconds of the subject's time, which stands still during a pause.
+    fn now(&self) -> f64;
+
+    /// Fails if one of its clients has ended.
+    fn check(&mut self) -> Result<()>;
+
+    /// The counters now.
+    fn counters(&mut self) -> Result<Counters>;
+
+    /// Rows of the dump so far, or bytes of its text.
+    fn dumped(&self) -> u64;
+
+    /// The rows in `dumped`.
+    fn rows(&self, dumped: f64) -> f64 {
+        dumped
+    }
+
+    /// How often the dump has gone through as many pages as the pool has, since it was started. A
+    /// subject that counts whole dumps only says so much after each.
+    fn pool_turnovers(&self) -> f64;
+
+    /// The dump alone has turned the pool over, and `dumped` was dumped.
+    fn turned_over(&mut self, _dumped: u64) -> Result<()> {
+        Ok(())
+    }
+
+    /// 95th percentile of the transactions since the last call, in milliseconds.
+    fn take_p95(&mut self) -> Option<f64>;
+
+    /// The content of the pool, by table and index; empty if the subject does not report it.
+    fn resident(&mut self) -> Result<Vec<Resident>>;
+
+    /// MB resident for sample number `n`, in the order of [`SEGMENTS`]. It may be that of an
+    /// earlier sample.
+    fn listed(&mut self, _n: usize) -> Result<Vec<f64>> {
+        Ok(by_segment(&self.resident()?))
+    }
+}
 
 /// One moment of a run. Rates are over the time since the sample before.
 #[derive(Clone, Debug, Serialize)]
@@ -54,15 +115,14 @@ pub struct Counters {
     pub not_young: Option<u64>,
 }
 
-/// All counters of a subject at one moment, and the state of its pool where that is read with them.
+/// All counters of a subject at one moment.
 #[derive(Clone, Debug)]
-pub struct Mark<P = ()> {
-    /// Seconds of the subject's time.
+pub struct Mark {
+    /// Seconds of the subject's time since the run began.
     pub t: f64,
     pub counters: Counters,
     /// Rows of the dump, or bytes of its text.
     pub dumped: u64,
-    pub pool: P,
 }
 
 /// The rates between two marks.
@@ -74,9 +134,9 @@ pub struct Window {
     pub dumped_per_s: f64,
 }
 
-impl<P> Mark<P> {
+impl Mark {
     /// The rates since `earlier`.
-    pub fn since(&self, earlier: &Mark<P>) -> Window {
+    pub fn since(&self, earlier: &Mark) -> Window {
         let seconds = self.t - earlier.t;
         let rate = |to: u64, from: u64| per_second(to.saturating_sub(from), seconds);
         Window {
@@ -87,13 +147,13 @@ impl<P> Mark<P> {
     }
 
     /// Pages made young, and touches that did not make a page young, since `earlier`.
-    pub fn young_since(&self, earlier: &Mark<P>) -> Option<(u64, u64)> {
+    pub fn young_since(&self, earlier: &Mark) -> Option<(u64, u64)> {
         let (to, from) = (&self.counters, &earlier.counters);
         Some((to.made_young?.saturating_sub(from.made_young?), to.not_young?.saturating_sub(from.not_young?)))
     }
 
     /// Reads of the hot table since `earlier`.
-    pub fn hot_reads_since(&self, earlier: &Mark<P>) -> Option<u64> {
+    pub fn hot_reads_since(&self, earlier: &Mark) -> Option<u64> {
         Some(self.counters.hot_reads?.saturating_sub(earlier.counters.hot_reads?))
     }
 }
@@ -113,18 +173,30 @@ pub const SEGMENTS: [Segment; 4] = [
     Segment { table: BIG, index: "k" },
 ];
 
-/// The samples and phases of a run.
-#[derive(Debug)]
-pub struct Recording {
-    name: String,
-    samples: Vec<Sample>,
-    phases: Vec<Phase>,
+/// MB of each segment.
+pub fn by_segment(resident: &[Resident]) -> Vec<f64> {
+    SEGMENTS.map(|s| mb_of(resident, s.table, s.index)).to_vec()
 }
 
-impl Recording {
-    /// A run of the subject with this name.
-    pub fn new(name: &str) -> Recording {
-        Recording { name: name.to_owned(), samples: Vec::new(), phases: Vec::new() }
+/// A subject with its samples and phases.
+pub struct Bench<L> {
+    pub load: L,
+    name: String,
+    interval: Duration,
+    /// The subject's time at the beginning.
+    began: f64,
+    samples: Vec<Sample>,
+    phases: Vec<Phase>,
+    /// True if its throughput is drawn in the picture of the run.
+    pub drawn: bool,
+}
+
+impl<L: Loaded> Bench<L> {
+    /// Creates a bench, paused; `interval` is the time between samples.
+    pub fn new(mut load: L, name: &str, interval: Duration) -> Bench<L> {
+        load.set_running(false);
+        let (began, name) = (load.now(), name.to_owned());
+        Bench { load, name, interval, began, samples: Vec::new(), phases: Vec::new(), drawn: false }
     }
 
     /// Samples and phases so far.
@@ -132,121 +204,111 @@ impl Recording {
         (&self.samples, &self.phases)
     }
 
-    /// From `t` on it is phase `name`.
-    pub fn enter(&mut self, name: &str, t: f64) {
-        if self.phases.last().is_none_or(|p| p.name != name) {
-            self.phases.push(Phase { name: name.to_owned(), from: t, to: t });
-        }
-    }
-
-    /// The phase has lasted until `t`.
-    pub fn leave(&mut self, t: f64) {
-        if let Some(phase) = self.phases.last_mut() {
-            phase.to = t;
-        }
-    }
-
-    /// Adds a sample and shows it, with words about the hot table.
-    pub fn add(&mut self, sample: Sample, hot_table: &str, progress: &mut Progress) {
-        let (tps, dump) = (human(sample.tps), human(sample.dump_rows_per_s));
-        progress.show(&format!("{}: {tps} tps, dump {dump} rows/s, hot table {hot_table}", self.name));
-        self.samples.push(sample);
-    }
-}
-
-/// A target with its workers, its samples and phases.
-pub struct Bench {
-    pub workers: Workers,
-    interval: Duration,
-    began: f64,
-    recording: Recording,
-    /// True if its throughput is drawn in the picture of the run.
-    pub drawn: bool,
-}
-
-impl Bench {
-    /// Creates a bench, paused; `interval` is the time between samples.
-    pub fn new(workers: Workers, name: &str, interval: Duration) -> Bench {
-        workers.pause();
-        let began = workers.target().clock().now().as_secs_f64();
-        Bench { workers, interval, began, recording: Recording::new(name), drawn: false }
-    }
-
-    /// Samples and phases so far.
-    pub fn series(&self) -> (&[Sample], &[Phase]) {
-        self.recording.series()
-    }
-
     /// Transactions per second since `from`, in `parts` parts of equal length.
-    pub fn tps_since(&self, from: &Mark<PoolState>, parts: usize) -> Vec<f64> {
-        let rates: Vec<f64> = self.series().0.iter().filter(|s| s.t >= from.t - self.began).map(|s| s.tps).collect();
+    pub fn tps_since(&self, from: &Mark, parts: usize) -> Vec<f64> {
+        let rates: Vec<f64> = self.samples.iter().filter(|s| s.t >= from.t).map(|s| s.tps).collect();
         let part = |part: &[f64]| part.iter().sum::<f64>() / part.len() as f64;
         rates.chunks(rates.len().div_ceil(parts).max(1)).map(part).collect()
     }
 
     /// All counters now.
-    pub fn mark(&self) -> Result<Mark<PoolState>> {
-        let (work, target) = (self.workers.work(), self.workers.target());
-        let t = target.clock().now().as_secs_f64();
-        let commits = work.transactions.load(Ordering::Relaxed);
-        let dumped = work.dumped_rows.load(Ordering::Relaxed);
-        let pool = target.pool()?;
-        let (made_young, not_young) = (Some(pool.made_young), Some(pool.not_young));
-        let counters = Counters { commits, hot_reads: Some(pool.disk_reads(HOT)), made_young, not_young };
-        Ok(Mark { t, counters, dumped, pool })
+    pub fn mark(&mut self) -> Result<Mark> {
+        let t = self.now();
+        Ok(Mark { t, counters: self.load.counters()?, dumped: self.load.dumped() })
     }
 
-    /// Lets the target run for `duration` as part of phase `phase`, or until `enough` returns true
-    /// after a sample. Returns true in the second case.
+    fn now(&self) -> f64 {
+        self.load.now() - self.began
+    }
+
+    /// Lets the subject run for `duration` as part of phase `phase`, or until `enough` returns true
+    /// after a sample. Returns the marks at start and end, and true in the second case.
     pub fn run_until(
         &mut self,
         phase: &str,
         duration: Duration,
         progress: &mut Progress,
-        enough: &mut dyn FnMut(&Mark<PoolState>) -> bool,
-    ) -> Result<bool> {
-        let clock = std::sync::Arc::clone(self.workers.target().clock());
-        self.workers.resume();
-        let end = clock.now() + duration;
-        let mut done = false;
-        let mut last = self.mark()?;
-        self.recording.enter(phase, last.t - self.began);
-        while !done && clock.now() < end {
-            let left = end.saturating_sub(clock.now());
+        enough: &mut dyn FnMut(&L, &Mark) -> bool,
+    ) -> Result<(Mark, Mark, bool)> {
+        let from = self.mark()?;
+        if self.phases.last().is_none_or(|p| p.name != phase) {
+            self.phases.push(Phase { name: phase.to_owned(), from: from.t, to: from.t });
+        }
+        let end = from.t + duration.as_secs_f64();
+        let (mut last, mut done) = (from.clone(), false);
+        self.load.set_running(true);
+        while !done && self.now() < end {
+            let left = Duration::from_secs_f64((end - self.now()).max(0.0));
             std::thread::sleep(self.interval.min(left));
             let mark = self.mark()?;
-            self.workers.check()?;
-            done = enough(&mark);
+            self.load.check()?;
+            done = enough(&self.load, &mark);
             // The rest at the end of a slice is too short for a rate.
             if mark.t - last.t >= self.interval.as_secs_f64() * 0.5 {
-                self.sample(&last, &mark, progress);
+                self.sample(&last, &mark, progress)?;
                 last = mark;
             }
         }
-        self.workers.pause();
-        self.recording.leave(clock.now().as_secs_f64() - self.began);
-        Ok(done)
+        self.load.set_running(false);
+        let to = self.mark()?;
+        self.phases.last_mut().into_iter().for_each(|p| p.to = to.t);
+        Ok((from, to, done))
     }
 
     /// As [`Bench::run_until`], for all of `duration`.
-    pub fn run(&mut self, phase: &str, duration: Duration, progress: &mut Progress) -> Result<()> {
-        self.run_until(phase, duration, progress, &mut |_| false).map(|_| ())
+    pub fn run(&mut self, phase: &str, duration: Duration, progress: &mut Progress) -> Result<(Mark, Mark)> {
+        self.run_until(phase, duration, progress, &mut |_, _| false).map(|(from, to, _)| (from, to))
     }
 
-    fn sample(&mut self, last: &Mark<PoolState>, mark: &Mark<PoolState>, progress: &mut Progress) {
+    fn sample(&mut self, last: &Mark, mark: &Mark, progress: &mut Progress) -> Result<()> {
         let window = mark.since(last);
         let sample = Sample {
-            t: mark.t - self.began,
+            t: mark.t,
             tps: window.tps,
-            dump_rows_per_s: window.dumped_per_s,
+            dump_rows_per_s: self.load.rows(window.dumped_per_s),
             hot_reads_per_s: mark.hot_reads_since(last).map(|reads| per_second(reads, window.seconds)),
-            resident_mb: SEGMENTS.map(|s| mark.pool.mb(mark.pool.resident_of(s.table, s.index))).to_vec(),
+            resident_mb: self.load.listed(self.samples.len())?,
         };
         if self.drawn {
             progress.picture.push(window.tps);
         }
-        let hot = mark.pool.mb(mark.pool.resident(HOT));
-        let hot = format!("{hot:.1} MB in the pool, {} reads/s of it", or_dash(sample.hot_reads_per_s, human));
-        self.recording.add(sample, &hot, progress);
+        let (tps, dump, hot) = (human(sample.tps), human(sample.dump_rows_per_s), of_hot_table(&sample));
+        progress.show(&format!("{}: {tps} tps, dump {dump} rows/s, hot table {hot}", self.name));
+        self.samples.push(sample);
+        Ok(())
+    }
+}
+
+/// What is known of the hot table: reads per second, and MB in the pool.
+fn of_hot_table(sample: &Sample) -> String {
+    let reads = sample.hot_reads_per_s;
+    let reads = reads.map_or_else(|| "of unknown reads".to_owned(), |n| format!("read {} times a second", human(n)));
+    // The block cache of MyRocks does not say what it holds.
+    let is_told = sample.resident_mb.iter().any(|&mb| mb > 0.0);
+    let hot = SEGMENTS.iter().zip(&sample.resident_mb).filter(|(segment, _)| segment.table == HOT);
+    let mb = hot.map(|(_, mb)| mb).fold(0.0, |sum, mb| sum + mb);
+    if is_told { format!("{reads}, {mb:.1} MB of it in the pool") } else { reads }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A server that does not report its reads was told to read nothing, second by second.
+    #[test]
+    fn reads_that_a_server_does_not_report_are_no_zero() {
+        let sample = |hot_reads_per_s, mb: [f64; 4]| Sample {
+            t: 0.0,
+            tps: 0.0,
+            dump_rows_per_s: 0.0,
+            hot_reads_per_s,
+            resident_mb: mb.to_vec(),
+        };
+        assert_eq!(of_hot_table(&sample(None, [1.5, 0.5, 7.0, 0.0])), "of unknown reads, 2.0 MB of it in the pool");
+        assert_eq!(of_hot_table(&sample(Some(0.0), [0.0; 4])), "read 0 times a second");
+        let counters = |hot_reads| Counters { hot_reads, ..Counters::default() };
+        let mark = |t: f64, hot_reads| Mark { t, counters: counters(hot_reads), dumped: 0 };
+        assert_eq!(mark(1.0, None).hot_reads_since(&mark(0.0, None)), None);
+        assert_eq!(mark(1.0, Some(9)).hot_reads_since(&mark(0.0, Some(4))), Some(5));
     }
 }

@@ -1,5 +1,5 @@
-//! The threads of a run and the way they are paused: OLTP sessions and the dump stop at a [`Gate`]
-//! between two transactions or rows.
+//! The engine in this process under load: the threads of a run and the way they are paused.
+//! OLTP sessions and the dump stop at a [`Gate`] between two transactions or rows.
 //!
 //! # Protocol
 //! 1. Every worker calls `Gate::pass` again and again.
@@ -26,12 +26,15 @@ use holdfast_workload::sysbench::{self, Client, Mix};
 use holdfast_workload::{Scan, TableNo};
 use parking_lot::{Condvar, Mutex};
 
+use crate::bench::{Counters, Loaded};
+use crate::experiments::sideload::HOT;
 use crate::pin::{Cores, Role};
 use crate::target::embedded::Embedded;
+use crate::target::{FREE, PoolState, Resident, Target};
 
 /// The gate where workers wait while their target is paused.
 #[derive(Debug, Default)]
-pub struct Gate {
+struct Gate {
     closed: AtomicBool,
     state: Mutex<GateState>,
     changed: Condvar,
@@ -59,7 +62,7 @@ impl Gate {
     }
 
     /// Closes the gate, and returns when every worker waits at it.
-    pub fn pause(&self) {
+    fn pause(&self) {
         self.closed.store(true, Ordering::Release);
         let mut state = self.state.lock();
         while state.waiting < state.workers {
@@ -68,7 +71,7 @@ impl Gate {
     }
 
     /// Opens the gate.
-    pub fn resume(&self) {
+    fn resume(&self) {
         let _state = self.state.lock();
         self.closed.store(false, Ordering::Release);
         self.changed.notify_all();
@@ -91,12 +94,12 @@ impl Gate {
 
 /// The counts of the workers so far.
 #[derive(Debug)]
-pub struct Work {
-    pub transactions: AtomicU64,
+struct Work {
+    transactions: AtomicU64,
     /// Rows dumped.
-    pub dumped_rows: AtomicU64,
+    dumped_rows: AtomicU64,
     /// Dumps finished.
-    pub dumps: AtomicU64,
+    dumps: AtomicU64,
     /// Latencies of transactions since they were last taken, in microseconds.
     latency: Mutex<Histogram<u64>>,
 }
@@ -116,7 +119,7 @@ impl Work {
     }
 
     /// Takes the latencies recorded since the last call.
-    pub fn take_latency(&self) -> Histogram<u64> {
+    fn take_latency(&self) -> Histogram<u64> {
         let mut latency = self.latency.lock();
         let taken = latency.clone();
         latency.reset();
@@ -158,10 +161,18 @@ struct Worker {
 pub struct Workers {
     target: Arc<Embedded>,
     cores: Cores,
+    load: (OltpLoad, DumpLoad),
     gate: Arc<Gate>,
     work: Arc<Work>,
     oltp: Vec<Worker>,
     dump: Vec<Worker>,
+    hurries: bool,
+    /// The state of the pool when the counters were read last.
+    pub pool: PoolState,
+    /// Pages per row of the table that is dumped, once they are known.
+    pub pages_per_row: f64,
+    /// Rows dumped when the dump was started.
+    dumped_before: u64,
 }
 
 /// The parts of a worker thread.
@@ -180,78 +191,37 @@ impl Drop for Place {
 
 impl Workers {
     /// No workers yet.
-    pub fn new(target: Embedded, cores: Cores) -> Workers {
-        let (gate, work) = (Arc::new(Gate::default()), Arc::new(Work::new()));
-        Workers { target: Arc::new(target), cores, gate, work, oltp: Vec::new(), dump: Vec::new() }
-    }
-
-    /// The target.
-    pub fn target(&self) -> &Arc<Embedded> {
-        &self.target
-    }
-
-    /// The counts of the workers so far.
-    pub fn work(&self) -> &Work {
-        &self.work
-    }
-
-    /// Pauses the target: its time, and everything that happens to it.
-    pub fn pause(&self) {
-        self.gate.pause();
-        self.target.clock().pause();
-    }
-
-    /// Lets the target go on.
-    pub fn resume(&self) {
-        self.target.clock().resume();
-        self.gate.resume();
-    }
-
-    /// Starts OLTP sessions. Running ones are stopped first.
-    pub fn start_oltp(&mut self, load: OltpLoad) -> Result<()> {
-        self.stop_oltp()?;
-        for session in 0..load.sessions {
-            let cores = self.cores.clone();
-            let worker = self.spawn(&format!("oltp-{session}"), move |place| {
-                cores.pin(Role::Oltp(session));
-                oltp(place, load, session)
-            })?;
-            self.oltp.push(worker);
+    pub fn new(target: Embedded, cores: Cores, load: (OltpLoad, DumpLoad)) -> Workers {
+        Workers {
+            target: Arc::new(target),
+            cores,
+            load,
+            gate: Arc::new(Gate::default()),
+            work: Arc::new(Work::new()),
+            oltp: Vec::new(),
+            dump: Vec::new(),
+            hurries: false,
+            pool: PoolState::default(),
+            pages_per_row: 0.0,
+            dumped_before: 0,
         }
-        Ok(())
     }
 
-    /// Starts the dump. A running one is stopped first.
-    pub fn start_dump(&mut self, load: DumpLoad) -> Result<()> {
+    /// Dumps finished.
+    pub fn dumps(&self) -> u64 {
+        self.work.dumps.load(Ordering::Relaxed)
+    }
+
+    /// Starts a dump. A running one is stopped first.
+    pub fn dump(&mut self, load: DumpLoad) -> Result<()> {
         self.stop_dump()?;
+        self.dumped_before = self.dumped();
         let cores = self.cores.clone();
         let worker = self.spawn("dump", move |place| {
             cores.pin(Role::Dump);
             dump(place, &load)
         })?;
         self.dump.push(worker);
-        Ok(())
-    }
-
-    /// Stops the OLTP sessions.
-    pub fn stop_oltp(&mut self) -> Result<()> {
-        stop_all(&self.gate, self.oltp.drain(..).collect())
-    }
-
-    /// Stops the dump.
-    pub fn stop_dump(&mut self) -> Result<()> {
-        stop_all(&self.gate, self.dump.drain(..).collect())
-    }
-
-    /// Fails if a worker has ended, which happens only when it fails.
-    pub fn check(&mut self) -> Result<()> {
-        let ended = |w: &Worker| w.thread.is_finished();
-        if self.oltp.iter().any(ended) {
-            return self.stop_oltp();
-        }
-        if self.dump.iter().any(ended) {
-            return self.stop_dump();
-        }
         Ok(())
     }
 
@@ -266,6 +236,93 @@ impl Workers {
         self.gate.enter();
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&place));
         Ok(Worker { stop, thread: thread.context("start a thread")? })
+    }
+}
+
+impl Loaded for Workers {
+    fn start_oltp(&mut self, rate: Option<f64>) -> Result<()> {
+        self.stop_oltp()?;
+        let load = OltpLoad { rate, ..self.load.0 };
+        for session in 0..load.sessions {
+            let cores = self.cores.clone();
+            let worker = self.spawn(&format!("oltp-{session}"), move |place| {
+                cores.pin(Role::Oltp(session));
+                oltp(place, load, session)
+            })?;
+            self.oltp.push(worker);
+        }
+        Ok(())
+    }
+
+    fn stop_oltp(&mut self) -> Result<()> {
+        stop_all(&self.gate, self.oltp.drain(..).collect())
+    }
+
+    fn start_dump(&mut self) -> Result<()> {
+        let load = self.load.1.clone();
+        self.dump(DumpLoad { rows_per_second: load.rows_per_second.filter(|_| !self.hurries), ..load })
+    }
+
+    fn stop_dump(&mut self) -> Result<()> {
+        stop_all(&self.gate, self.dump.drain(..).collect())
+    }
+
+    fn set_running(&mut self, runs: bool) {
+        if runs {
+            self.target.clock().resume();
+            self.gate.resume();
+        } else {
+            self.gate.pause();
+            self.target.clock().pause();
+        }
+    }
+
+    fn hurry(&mut self, hurries: bool) -> bool {
+        self.target.set_slow(!hurries);
+        self.hurries = hurries;
+        hurries
+    }
+
+    fn now(&self) -> f64 {
+        self.target.clock().now().as_secs_f64()
+    }
+
+    /// A worker ends only when it fails.
+    fn check(&mut self) -> Result<()> {
+        let ended = |w: &Worker| w.thread.is_finished();
+        if self.oltp.iter().any(ended) {
+            return self.stop_oltp();
+        }
+        if self.dump.iter().any(ended) {
+            return self.stop_dump();
+        }
+        Ok(())
+    }
+
+    fn counters(&mut self) -> Result<Counters> {
+        let commits = self.work.transactions.load(Ordering::Relaxed);
+        self.pool = self.target.pool()?;
+        let (made_young, not_young) = (Some(self.pool.made_young), Some(self.pool.not_young));
+        Ok(Counters { commits, hot_reads: Some(self.pool.disk_reads(HOT)), made_young, not_young })
+    }
+
+    fn dumped(&self) -> u64 {
+        self.work.dumped_rows.load(Ordering::Relaxed)
+    }
+
+    fn pool_turnovers(&self) -> f64 {
+        (self.dumped() - self.dumped_before) as f64 * self.pages_per_row / self.pool.pool_pages as f64
+    }
+
+    fn take_p95(&mut self) -> Option<f64> {
+        Some(self.work.take_latency().value_at_quantile(0.95) as f64 / 1000.0)
+    }
+
+    /// That of the pool when the counters were read last.
+    fn resident(&mut self) -> Result<Vec<Resident>> {
+        let (pages, mb) = (self.pool.free_pages, self.pool.mb(self.pool.free_pages));
+        let free = Resident { table: FREE.to_owned(), index: String::new(), pages, mb };
+        Ok(self.pool.indexes.iter().cloned().chain([free]).collect())
     }
 }
 

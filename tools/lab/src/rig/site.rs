@@ -226,6 +226,11 @@ impl Site {
         self.model.as_ref()
     }
 
+    /// True if the disk is a model.
+    pub fn is_model(&self) -> bool {
+        self.is_model
+    }
+
     /// Directory of the database, on a real disk.
     pub fn path(&self) -> Option<&Path> {
         self.dir.as_ref().map(|_| self.name.as_path())

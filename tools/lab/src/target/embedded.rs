@@ -24,6 +24,8 @@ pub struct Embedded {
     tables: Arc<[Definition]>,
     clock: Arc<PausableClock>,
     disk: ModelDisk,
+    /// False if the disk is a real one, in front of which the model stays off.
+    modelled: bool,
     /// Table and file.
     files: Vec<(String, String)>,
 }
@@ -43,7 +45,8 @@ impl Embedded {
             builder.replacement_policy(policy).scan_hints(scan_hints).clock(clock)
         })?;
         let disk = site.counts().context("the requests to the files are not counted")?.clone();
-        Ok(Embedded { db, tables: Arc::clone(site.tables()), clock, disk, files: site.files().to_vec() })
+        let (tables, files) = (Arc::clone(site.tables()), site.files().to_vec());
+        Ok(Embedded { db, tables, clock, disk, modelled: site.is_model(), files })
     }
 }
 
@@ -56,6 +59,11 @@ impl Embedded {
     /// A connection for sysbench's statements on table 0.
     pub(crate) fn sql(&self) -> RowSql<EmbeddedRows<'_>> {
         RowSql::new(self.rows(), TableNo(0))
+    }
+
+    /// Switches the model of its disk on or off; a no-op on a real disk.
+    pub(crate) fn set_slow(&self, slow: bool) {
+        self.disk.set_enabled(slow && self.modelled);
     }
 
     /// Its time.

@@ -118,6 +118,15 @@ pub struct Resident {
     pub mb: f64,
 }
 
+/// Frames without a page, in a list of [`Resident`].
+pub(crate) const FREE: &str = "(free)";
+
+/// The part of `index` of `table` in the cache, in 10^6 bytes; of all indexes if none is named.
+pub(crate) fn mb_of(all: &[Resident], table: &str, index: &str) -> f64 {
+    let of = all.iter().filter(|r| r.table == table && (index.is_empty() || r.index == index));
+    of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
+}
+
 /// The state of a pool, with InnoDB's names. Counters only grow.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PoolState {

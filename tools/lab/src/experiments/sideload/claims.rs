@@ -1,8 +1,8 @@
 //! The claims of the experiment on the embedded engine.
 
+use super::engine::PolicyOutcome;
 use super::options::Start;
 use super::outcome::Warmth;
-use super::scenario::PolicyOutcome;
 use super::shares;
 use crate::claims::{Bar, Claim, Evidence};
 use crate::target::{Hint, Policy};
@@ -112,6 +112,7 @@ mod tests {
             start,
             tps_alone: Some(1000.0),
             tps_beside: vec![tps; 3],
+            tps_in_cold: vec![tps; 3],
             ceiling_tps: vec![1000.0; 3],
             dump_s_beside: vec![100.0; 3],
             ceiling_dump_s: vec![97.0; 3],
@@ -122,7 +123,7 @@ mod tests {
             young: Some((95, 0)),
             ..Outcome::default()
         };
-        PolicyOutcome { policy, tps_in_cold: vec![tps; 3], dumped_pages: 100.0, of }
+        PolicyOutcome { policy, dumped_pages: 100.0, of }
     }
 
     fn all_good() -> Vec<PolicyOutcome> {
@@ -203,7 +204,7 @@ mod tests {
         let cold =
             |o: &&mut PolicyOutcome| o.policy == Policy::Midpoint { pct: 37, time_ms: 0 } && o.of.start == Start::Cold;
         if let Some(o) = outcomes.iter_mut().find(cold) {
-            o.tps_in_cold = vec![21.0; 3];
+            o.of.tps_in_cold = vec![21.0; 3];
             o.of.young = Some((10, 1));
         }
         assert_eq!(failing(&outcomes), 3);

@@ -1,11 +1,11 @@
 //! What the experiment prints.
 
+use super::engine::{Ceiling, PolicyOutcome};
 use super::options::Start;
-use super::outcome::{FREE, mb_of};
-use super::scenario::{Ceiling, PolicyOutcome};
 use crate::bench::SEGMENTS;
 use crate::figures::{Shown, cells};
 use crate::measure::{human, median, or_dash};
+use crate::target::{FREE, mb_of};
 use crate::text::table;
 
 /// The load of a run, in words.

@@ -15,6 +15,7 @@
 //! [`scale`] describes how the experiment is made smaller, and why its outcome stays the same.
 
 mod claims;
+mod engine;
 mod listing;
 pub mod options;
 pub(crate) mod outcome;
@@ -30,9 +31,9 @@ use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
 use claims::claims;
+use engine::{Ceiling, PolicyOutcome, Stage};
 use options::Planned;
 pub use options::{BIG, HOT, Options, Start};
-use scenario::{Ceiling, PolicyOutcome};
 pub use warming::RULE as WARM;
 
 use crate::bench::SEGMENTS;
@@ -44,7 +45,6 @@ use crate::progress::Progress;
 use crate::target::{Content, EMBEDDED, EmbeddedSite, Hint, Policy, TableSpec, described, disk};
 use crate::text::wrapped;
 use scale::Scale;
-use scenario::Stage;
 
 /// Runs the experiment.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
@@ -67,8 +67,6 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     }
     outcomes.sort_by_key(|(place, _)| *place);
     let outcomes: Vec<PolicyOutcome> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
-    ceiling.bench.workers.stop_oltp()?;
-    ceiling.bench.workers.stop_dump()?;
     let machine = Machine::this(options.real_disk.as_deref());
     let mut document = Document::new("sideload", settings(options), machine);
     document.runs.push(ceiling_run(&ceiling));

@@ -7,10 +7,7 @@ use crate::bench::{Phase, SEGMENTS, Sample, Segment};
 use crate::claims::Evidence;
 use crate::document::{Run, merged};
 use crate::measure::{Figure, human};
-use crate::target::Resident;
-
-/// Frames without a page, in a list of [`Resident`].
-pub const FREE: &str = "(free)";
+use crate::target::{FREE, Resident, mb_of};
 
 /// The way to a resident hot table.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +35,9 @@ pub struct Outcome {
     pub tps_alone: Option<f64>,
     /// TPS beside the dump, turn by turn; a single value at a rate.
     pub tps_beside: Vec<f64>,
+    /// TPS beside the dump of a cold start: turn by turn, or by parts of the second half of one
+    /// that did not get warm.
+    pub tps_in_cold: Vec<f64>,
     /// TPS of the pool that holds both tables, in the same turns.
     pub ceiling_tps: Vec<f64>,
     /// Seconds of a dump without OLTP.
@@ -57,6 +57,8 @@ pub struct Outcome {
     pub warmth: Option<Warmth>,
     /// Pages made young, and touches that did not make a page young.
     pub young: Option<(u64, u64)>,
+    /// Rows that the dump went through while they were counted.
+    pub rows_meanwhile: f64,
     /// The cache before, during and after.
     pub resident: [Vec<Resident>; 3],
     /// Size of the pool, 10^6 bytes.
@@ -70,12 +72,6 @@ pub struct Outcome {
 /// Ratios turn by turn.
 pub fn ratios(of: &[f64], to: &[f64]) -> Vec<f64> {
     of.iter().zip(to).filter(|(_, to)| **to > 0.0).map(|(of, to)| of / to).collect()
-}
-
-/// The part of `index` of `table` in the cache, in 10^6 bytes; of all indexes if none is named.
-pub fn mb_of(all: &[Resident], table: &str, index: &str) -> f64 {
-    let of = all.iter().filter(|r| r.table == table && (index.is_empty() || r.index == index));
-    of.map(|r| r.mb).fold(0.0, |sum, mb| sum + mb)
 }
 
 impl Outcome {

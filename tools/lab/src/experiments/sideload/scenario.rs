@@ -1,429 +1,484 @@
-//! One run of one policy: warm or cold, at full speed or at the request rate.
+//! One run of one subject: warm or cold, at full speed or at a request rate. The same on the engine
+//! in this process and on servers.
 //!
 //! ```text
-//! warm:  one dump | OLTP warms up | OLTP alone |
+//! warm:  the dump alone | OLTP warms up | OLTP alone |
 //!        the dump starts: both, in turns with the ceiling | the dump stops
-//! cold:  the dump alone | OLTP starts: both, until the hot table is resident or patience ends |
-//!        both, in turns with the ceiling
+//! cold:  the dump alone | OLTP starts: both, until the hot table is warm or patience ends |
+//!        both, in turns with the ceiling | the dump stops
 //! ```
 //!
 //! Both begin with a dump that turns the pool over: the pool of a server that has been running is
 //! full, and an LRU list that has never evicted a page ranks its pages differently.
-//!
-//! At the request rate there are no turns: throughput is compared with the rate itself.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use holdfast_workload::sysbench::Mix;
-use holdfast_workload::{Scan, TableNo};
 
-use super::options::{BIG, HOT, Options, Planned, Start};
-use super::outcome::{FREE, Outcome, Warmth};
+use super::options::Start;
+use super::outcome::{Outcome, Warmth};
 use super::scale::Scale;
 use super::shares::{self, TURNOVERS};
 use super::warming::Warming;
-use crate::bench::{self, Bench, Window};
+use crate::bench::{Bench, Loaded, Mark, Window};
 use crate::progress::Progress;
-use crate::target::{EmbeddedSite, Hint, Policy, PoolState, Resident, Target, TargetSpec};
+use crate::target::Resident;
 use crate::turns::{Rounds, in_turns};
-use crate::worker::{DumpLoad, OltpLoad, Workers};
 
-type Mark = bench::Mark<PoolState>;
-
-/// The results of a run of a policy.
+/// The lengths of a run's parts, and what differs between subjects.
 #[derive(Clone, Debug)]
-pub struct PolicyOutcome {
-    /// The policy.
-    pub policy: Policy,
-    /// TPS beside the dump, by sample, of the second half of a cold start that reached nothing.
-    pub tps_in_cold: Vec<f64>,
-    /// Pages that the dump went through while pages were made young. In a cold run by the dump
-    /// alone, once the pool is full; in a warm run by OLTP and dump.
-    pub dumped_pages: f64,
-    /// What was measured.
-    pub of: Outcome,
-}
-
-impl PolicyOutcome {
-    /// The factors by which OLTP is slower than `alone` in the samples of a table that did not
-    /// become resident.
-    pub fn collapse(&self, alone: f64) -> Vec<f64> {
-        self.tps_in_cold.iter().map(|tps| alone / tps.max(LEAST_TPS)).collect()
-    }
-}
-
-/// Less than a transaction in any sample: none counts as this many a second.
-const LEAST_TPS: f64 = 0.1;
-
-/// The ceiling: a pool that holds both tables, under the same load.
-pub struct Ceiling {
-    /// Its bench, paused.
-    pub bench: Bench,
-    /// Pages of the hot table's clustered index.
-    pub hot_pages: u64,
-    /// Pages of the big table's clustered index.
-    pub big_pages: u64,
-    /// TPS without the dump.
-    pub tps_alone: f64,
-}
-
-/// The common state of all runs.
-pub struct Stage<'a> {
-    pub site: &'a EmbeddedSite,
-    /// Sizes and times.
+pub struct Parts {
+    /// The policy or the engine.
+    pub subject: String,
+    pub start: Start,
+    /// Transactions per second that OLTP is held to; `None` for full speed.
+    pub rate: Option<f64>,
+    /// For the sizes of the tables.
     pub scale: Scale,
-    pub options: &'a Options,
-    pub progress: &'a mut Progress,
+    /// The longest time in which the dump may turn the pool over.
+    pub turn_over: Duration,
+    /// The longest time in which the hot table may get warm.
+    pub patience: Duration,
+    /// Longest wait for its last pages, once it is warm.
+    pub settle: Duration,
+    /// OLTP without the dump.
+    pub alone: Duration,
+    pub beside: Beside,
+    /// The time that clients need to start, before they are measured beside each other.
+    pub start_up: Duration,
+    /// OLTP after the dump.
+    pub after: Duration,
     /// After this time no more turns are given to decide a claim.
-    pub enough: Instant,
+    pub enough: Option<Instant>,
+    /// True if a cold start that collapses is measured: the pages that the dump alone makes young,
+    /// and the second half of the time of a table that did not get warm.
+    pub collapse: bool,
 }
 
-impl Stage<'_> {
-    fn oltp(&self, rate: Option<f64>) -> OltpLoad {
-        OltpLoad {
-            mix: Mix::READ_ONLY,
-            rows: self.scale.hot_rows(),
-            distribution: self.options.distribution,
-            sessions: self.options.threads,
-            rate,
-            seed: self.options.seed,
-        }
-    }
-
-    fn dump(&self, policy: Policy) -> DumpLoad {
-        let undeclared = matches!(policy, Policy::Holdfast { hint: Hint::Undeclared | Hint::Off });
-        DumpLoad {
-            table: TableNo(1),
-            name: BIG.to_owned(),
-            scan: if undeclared { Scan::Undeclared } else { Scan::Declared },
-            rows_per_second: self.options.dump_rows_per_second,
-        }
-    }
-
-    fn bench(&self, name: &str, spec: &TargetSpec, interval: Duration) -> Result<Bench> {
-        let target = self.site.open_engine(spec)?;
-        let workers = Workers::new(target, self.options.cores.clone());
-        Ok(Bench::new(workers, name, interval))
-    }
-
-    /// Opens the ceiling, fills its pool from a fast disk, and measures it without the dump.
-    pub fn ceiling(&mut self) -> Result<Ceiling> {
-        self.progress.step("ceiling");
-        let policy = Policy::Holdfast { hint: Hint::Declared };
-        let spec = TargetSpec { policy, pool_bytes: self.scale.ceiling_bytes(), copy: 1 };
-        // Reading the state of so large a pool takes time: a few samples per turn are enough.
-        let mut bench = self.bench("a pool that holds both tables", &spec, self.scale.sample_interval() * 2)?;
-        // An undeclared walk over both tables at full speed fills the pool.
-        let fill = |table, name: &str| DumpLoad {
-            table: TableNo(table),
-            name: name.to_owned(),
-            scan: Scan::Undeclared,
-            rows_per_second: None,
-        };
-        for (number, name) in [(0, HOT), (1, BIG)] {
-            bench.workers.start_dump(fill(number, name))?;
-            self.run_dumps(&mut bench, 1)?;
-        }
-        bench.workers.stop_dump()?;
-        let pool = bench.workers.target().pool()?;
-        let (hot_pages, big_pages) = (pool.resident_of(HOT, "PRIMARY"), pool.resident_of(BIG, "PRIMARY"));
-        bench.workers.start_oltp(self.oltp(None))?;
-        bench.run("warm-up", self.scale.minutes(0.3), self.progress)?;
-        let from = bench.mark()?;
-        bench.run("OLTP alone", self.scale.minutes(1.0), self.progress)?;
-        let tps_alone = bench.mark()?.since(&from).tps;
-        bench.workers.start_dump(self.dump(policy))?;
-        Ok(Ceiling { bench, hot_pages, big_pages, tps_alone })
-    }
-
-    /// Runs until `n` more dumps have ended.
-    fn run_dumps(&mut self, bench: &mut Bench, n: u64) -> Result<()> {
-        use std::sync::atomic::Ordering::Relaxed;
-        let goal = bench.workers.work().dumps.load(Relaxed) + n;
-        while bench.workers.work().dumps.load(Relaxed) < goal {
-            bench.run("load", self.scale.sample_interval(), self.progress)?;
-        }
-        Ok(())
-    }
-
-    /// Runs one policy.
-    pub fn run(&mut self, ceiling: &mut Ceiling, (policy, start, rate): Planned) -> Result<PolicyOutcome> {
-        let speed = rate.map_or_else(|| "full speed".to_owned(), |rate| format!("{rate:.0} tps asked"));
-        self.progress.step(&format!("{policy}, {}, {speed}", start.name()));
-        let spec = TargetSpec { policy, pool_bytes: self.scale.pool_bytes(), copy: 0 };
-        let bench = self.bench(&policy.to_string(), &spec, self.scale.sample_interval())?;
-        let at_the_rate = if rate.is_none() { "" } else { ", at the rate" };
-        let full = rate.unwrap_or(ceiling.tps_alone);
-        self.progress.picture.begin(&format!("{policy}, {}{at_the_rate}", start.name()), full);
-        let run = Running { stage: self, ceiling, bench, policy, rate };
-        match start {
-            Start::Warm => run.warm(),
-            Start::Cold => run.cold(),
-        }
-    }
+/// How OLTP and dump are measured beside each other.
+#[derive(Clone, Copy, Debug)]
+pub enum Beside {
+    /// In turns with the ceiling, if there is one.
+    Turns { rounds: Rounds, own: Duration, ceiling: Duration },
+    /// For twice this long, against the rate: the first half reaches the state that the second half
+    /// measures.
+    Halves(Duration),
 }
 
 /// A run in progress.
-struct Running<'r, 'a> {
-    stage: &'r mut Stage<'a>,
-    ceiling: &'r mut Ceiling,
-    bench: Bench,
-    policy: Policy,
-    /// The rate that OLTP is held to; `None` for full speed.
-    rate: Option<f64>,
+pub struct Run<'r, L> {
+    pub parts: Parts,
+    pub own: Bench<L>,
+    /// The subject whose pool holds both tables, if there is one, without a load.
+    pub ceiling: Option<&'r mut Bench<L>>,
+    pub progress: &'r mut Progress,
 }
 
-/// The longest time in which the dump may turn the pool over twice: ten times what it needs.
-const TURN_OVER_MINUTES: f64 = 5.0;
-/// Longest wait for the last pages of the hot table.
-const SETTLE_MINUTES: f64 = 2.0;
-
-/// The results of the part beside the dump.
-#[derive(Default)]
-struct Beside {
+/// OLTP and dump beside each other.
+struct Both {
     own: Vec<Window>,
     ceiling: Vec<Window>,
+    from: Mark,
 }
 
+/// What a run has measured before.
+#[derive(Default)]
+struct Before {
+    tps_alone: Option<f64>,
+    dump_alone: Option<Window>,
+    warmth: Option<Warmth>,
+    tps_in_cold: Vec<f64>,
+    /// The content of the pool.
+    resident: Vec<Resident>,
+    /// Where pages made young are counted, if not beside OLTP.
+    young: Option<(Mark, Mark)>,
+}
+
+const ALONE: &str = "the dump alone";
+const BESIDE: &str = "OLTP beside the dump";
 /// The parts of the second half of a cold start that reached nothing: a few transactions each.
 const PARTS_OF_COLD: usize = 5;
 
-impl Running<'_, '_> {
-    fn minutes(&self, n: f64) -> Duration {
-        self.stage.scale.minutes(n)
-    }
-
-    fn warm(mut self) -> Result<PolicyOutcome> {
-        let measured = self.rate.is_none();
-        self.stage.site.set_slow(false);
-        let unpaced = DumpLoad { rows_per_second: None, ..self.stage.dump(self.policy) };
-        self.turn_over(unpaced, "a dump before")?;
-        self.bench.workers.stop_dump()?;
-        self.stage.site.set_slow(measured);
-        self.bench.workers.start_oltp(self.stage.oltp(None))?;
-        self.bench.drawn = true;
-        let (warmth, _) = self.until_warm("warm-up", 20.0)?;
-        self.stage.site.set_slow(true);
-        if self.rate.is_some() {
-            self.bench.workers.start_oltp(self.stage.oltp(self.rate))?;
-        }
-        let before = self.bench.mark()?;
-        self.bench.run("OLTP alone", self.minutes(if measured { 1.0 } else { 0.5 }), self.stage.progress)?;
-        let alone = self.bench.mark()?;
-        self.bench.workers.start_dump(self.stage.dump(self.policy))?;
-        self.bench.workers.work().take_latency();
-        let beside = self.beside()?;
-        let during = self.bench.mark()?;
-        let p95_ms = self.p95();
-        self.bench.workers.stop_dump()?;
-        self.bench.run("OLTP alone again", self.minutes(0.5), self.stage.progress)?;
-        let after = self.bench.mark()?;
-        self.bench.workers.stop_oltp()?;
-        let tps_alone = Some(alone.since(&before).tps);
-        let pools = [alone.pool.clone(), during.pool.clone(), after.pool];
-        let warmth = measured.then_some(warmth);
-        let counted = (&alone, &during);
-        Ok(self.outcome(Start::Warm, beside, counted, counted, pools, |o| {
-            o.of.p95_ms = Some(p95_ms);
-            o.of.tps_alone = tps_alone;
-            o.of.warmth = warmth;
-        }))
-    }
-
-    fn cold(mut self) -> Result<PolicyOutcome> {
-        self.stage.site.set_slow(true);
-        let opened = self.bench.mark()?;
-        let full = self.turn_over(self.stage.dump(self.policy), "dump alone")?;
-        let before = self.bench.mark()?;
-        self.bench.workers.start_oltp(self.stage.oltp(self.rate))?;
-        self.bench.drawn = true;
-        let (warmth, half) = self.until_warm("cold start beside the dump", self.stage.options.cold_minutes)?;
-        let from = if warmth.reached { self.bench.mark()? } else { half };
-        let in_cold = self.bench.tps_since(&from, PARTS_OF_COLD);
-        let beside = if warmth.reached {
-            self.bench.workers.work().take_latency();
-            self.beside()?
-        } else {
-            self.cold_state(&from)?
+impl<L: Loaded> Run<'_, L> {
+    /// Runs it.
+    pub fn run(mut self) -> Result<Outcome> {
+        let (before, both) = match self.parts.start {
+            Start::Warm => self.warm()?,
+            Start::Cold => self.cold()?,
         };
-        let during = self.bench.mark()?;
-        let p95_ms = self.p95();
-        self.bench.workers.stop_dump()?;
-        self.bench.run("OLTP alone again", self.minutes(0.5), self.stage.progress)?;
-        let after = self.bench.mark()?;
-        self.bench.workers.stop_oltp()?;
-        let dump_alone = Some(self.dump_seconds(&before.since(&opened)));
-        let pools = [before.pool.clone(), during.pool.clone(), after.pool];
-        Ok(self.outcome(Start::Cold, beside, (&from, &during), (&full, &before), pools, |o| {
-            o.of.p95_ms = Some(p95_ms);
-            o.of.dump_s_alone = dump_alone;
-            o.tps_in_cold = if warmth.reached { o.of.tps_beside.clone() } else { in_cold };
-            o.of.warmth = Some(warmth);
-        }))
+        self.end(before, both)
+    }
+
+    fn warm(&mut self) -> Result<(Before, Both)> {
+        let hurried = self.own.load.hurry(true);
+        let (_, _, alone) = self.turn_over()?;
+        self.own.load.stop_dump()?;
+        let rate = self.parts.rate;
+        let warms_up_hurried = self.own.load.hurry(rate.is_some());
+        self.start_oltp(rate.filter(|_| !warms_up_hurried))?;
+        let (warmth, _) = self.until_warm("OLTP warms up")?;
+        self.own.load.hurry(false);
+        if warms_up_hurried {
+            self.own.load.start_oltp(rate)?;
+        }
+        let (from, to) = self.own.run("OLTP alone", self.parts.alone, self.progress)?;
+        let resident = self.own.load.resident()?;
+        self.own.load.start_dump()?;
+        let both = self.beside()?;
+        let before = Before {
+            tps_alone: Some(to.since(&from).tps),
+            dump_alone: (!hurried).then_some(alone),
+            warmth: (!warms_up_hurried).then_some(warmth),
+            resident,
+            ..Before::default()
+        };
+        Ok((before, both))
+    }
+
+    fn cold(&mut self) -> Result<(Before, Both)> {
+        self.own.load.hurry(false);
+        let (full, to, alone) = self.turn_over()?;
+        let mut before = Before { dump_alone: Some(alone), resident: self.own.load.resident()?, ..Before::default() };
+        self.start_oltp(self.parts.rate)?;
+        let (warmth, half) = self.until_warm("cold start beside the dump")?;
+        before.warmth = Some(warmth);
+        before.young = self.parts.collapse.then_some((full, to));
+        let both = if self.parts.collapse && !warmth.reached {
+            before.tps_in_cold = self.own.tps_since(&half, PARTS_OF_COLD);
+            self.second_half(half)?
+        } else {
+            self.beside()?
+        };
+        if warmth.reached {
+            before.tps_in_cold = both.own.iter().map(|w| w.tps).collect();
+        }
+        Ok((before, both))
+    }
+
+    fn start_oltp(&mut self, rate: Option<f64>) -> Result<()> {
+        self.own.drawn = true;
+        self.own.load.start_oltp(rate)
     }
 
     /// Starts the dump and runs until it has gone through the pool's pages twice. Returns the mark
-    /// after the first time, when the pool was full.
-    fn turn_over(&mut self, load: DumpLoad, phase: &str) -> Result<Mark> {
-        let from = self.bench.mark()?;
-        let mut full = from.clone();
-        let pool_pages = from.pool.pool_pages as f64;
-        let pages_per_row = self.ceiling.big_pages as f64 / f64::from(self.stage.scale.big_rows());
-        let pages = |mark: &Mark| (mark.dumped - from.dumped) as f64 * pages_per_row;
-        self.bench.workers.start_dump(load)?;
-        let patience = self.minutes(TURN_OVER_MINUTES);
-        self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| {
-            if pages(mark) < pool_pages {
+    /// after the first time, when the pool was full, and the mark and the rate at the end.
+    fn turn_over(&mut self) -> Result<(Mark, Mark, Window)> {
+        self.own.load.start_dump()?;
+        let mut full = self.own.mark()?;
+        let until = &mut |load: &L, mark: &Mark| {
+            let turnovers = load.pool_turnovers();
+            if turnovers < 1.0 {
                 full = mark.clone();
             }
-            pages(mark) >= 2.0 * pool_pages
-        })?;
-        Ok(full)
+            turnovers >= 2.0
+        };
+        let (from, to, _) = self.own.run_until(ALONE, self.parts.turn_over, self.progress, until)?;
+        self.own.load.turned_over(to.dumped - from.dumped)?;
+        let alone = to.since(&from);
+        Ok((full, to, alone))
     }
 
-    /// Runs until the hot table is warm, for at most `minutes`, and then until it is whole, so that
-    /// each read in the measurement is one of a page that was lost. Also returns the mark at half
-    /// of `minutes`, if the run got that far.
-    fn until_warm(&mut self, phase: &str, minutes: f64) -> Result<(Warmth, Mark)> {
-        let from = self.bench.mark()?;
-        let mut half = from.clone();
-        let half_time = from.t + self.minutes(minutes / 2.0).as_secs_f64();
-        let mut warming = Warming::new(&from.counters);
-        let patience = self.minutes(minutes);
-        let reached = self.bench.run_until(phase, patience, self.stage.progress, &mut |mark| {
+    /// Runs until the hot table is warm, or until patience ends; then until it is whole, so that
+    /// each later read is one of a page that was lost. Also returns the mark at half of patience,
+    /// if the run got that far.
+    fn until_warm(&mut self, phase: &str) -> Result<(Warmth, Mark)> {
+        let (patience, rows) = (self.parts.patience, self.parts.scale.hot_rows());
+        let mut half = self.own.mark()?;
+        let half_time = half.t + patience.as_secs_f64() / 2.0;
+        let mut warming = Warming::new(&half.counters);
+        let is_warm = &mut |_: &L, mark: &Mark| {
             if mark.t < half_time {
                 half = mark.clone();
             }
             warming.add(&mark.counters)
-        })?;
-        let to = self.bench.mark()?;
-        let (patience, rows) = (self.minutes(SETTLE_MINUTES), self.stage.scale.hot_rows());
-        let whole = &mut |mark: &Mark| {
+        };
+        let (from, to, reached) = self.own.run_until(phase, patience, self.progress, is_warm)?;
+        let is_whole = &mut |_: &L, mark: &Mark| {
             warming.add(&mark.counters);
             warming.is_whole(rows)
         };
-        let whole = reached && self.bench.run_until(phase, patience, self.stage.progress, whole)?;
+        let whole = reached && self.own.run_until(phase, self.parts.settle, self.progress, is_whole)?.2;
         Ok((Warmth { reads: to.hot_reads_since(&from), seconds: to.t - from.t, reached, whole }, half))
     }
 
-    /// Measures a table that did not become resident: the second half of its time, which began at
-    /// `half`, and one turn of the ceiling.
-    fn cold_state(&mut self, half: &Mark) -> Result<Beside> {
-        let mut beside = Beside { own: vec![self.bench.mark()?.since(half)], ceiling: Vec::new() };
-        if self.rate.is_none() {
-            let turn = self.minutes(self.stage.options.turn_minutes);
-            let from = self.ceiling.bench.mark()?;
-            self.ceiling.bench.run("OLTP beside the dump", turn, self.stage.progress)?;
-            beside.ceiling.push(self.ceiling.bench.mark()?.since(&from));
+    /// A table that did not get warm: the second half of its time, which began at `half`, and one
+    /// turn of the ceiling.
+    fn second_half(&mut self, half: Mark) -> Result<Both> {
+        let own = vec![self.own.mark()?.since(&half)];
+        let mut ceiling = Vec::new();
+        if let Beside::Turns { ceiling: turn, .. } = self.parts.beside {
+            self.load_ceiling(true)?;
+            let bench = self.ceiling.as_mut();
+            let turn = bench.map(|bench| bench.run(BESIDE, turn, self.progress)).transpose()?;
+            ceiling.extend(turn.map(|(from, to)| to.since(&from)));
+            self.load_ceiling(false)?;
         }
-        Ok(beside)
+        Ok(Both { own, ceiling, from: half })
     }
 
-    /// Runs OLTP and dump: in turns with the ceiling at full speed, for a while at the request
-    /// rate.
-    fn beside(&mut self) -> Result<Beside> {
-        let mut beside = Beside::default();
-        let phase = "OLTP beside the dump";
-        if self.rate.is_some() {
-            let half = self.minutes(self.stage.options.rate_minutes / 2.0);
-            self.bench.run(phase, half, self.stage.progress)?;
-            // The first half reaches the state that the second half measures.
-            let from = self.bench.mark()?;
-            self.bench.workers.work().take_latency();
-            self.bench.run(phase, half, self.stage.progress)?;
-            beside.own.push(self.bench.mark()?.since(&from));
-            return Ok(beside);
+    /// Runs OLTP and dump beside each other.
+    fn beside(&mut self) -> Result<Both> {
+        self.own.load.take_p95();
+        match self.parts.beside {
+            Beside::Turns { rounds, own, ceiling } => self.turns(rounds, [own, ceiling]),
+            Beside::Halves(half) => {
+                let (begin, _) = self.own.run(BESIDE, half, self.progress)?;
+                self.own.load.take_p95();
+                let (from, to) = self.own.run(BESIDE, half, self.progress)?;
+                Ok(Both { own: vec![to.since(&from)], ceiling: Vec::new(), from: begin })
+            }
         }
-        let least = self.stage.options.turns;
-        let is_ours = matches!(self.policy, Policy::Holdfast { .. });
-        let rounds = if is_ours {
-            Rounds::up_to_four_times(least)
+    }
+
+    /// Runs OLTP and dump in turns with the ceiling, until more would not change what is said.
+    fn turns(&mut self, rounds: Rounds, lengths: [Duration; 2]) -> Result<Both> {
+        // All clients begin with effects that only a start has.
+        self.load_ceiling(true)?;
+        for bench in self.ceiling.as_deref_mut().into_iter().chain([&mut self.own]) {
+            bench.run(BESIDE, self.parts.start_up, self.progress)?;
+        }
+        let from = self.own.mark()?;
+        let sides = if self.ceiling.is_some() { 2 } else { 1 };
+        let turnovers_per_unit = self.own.load.rows(1.0) / f64::from(self.parts.scale.hot_rows());
+        let turn = |side: usize| {
+            let bench = match &mut self.ceiling {
+                Some(ceiling) if side == 1 => &mut **ceiling,
+                _ => &mut self.own,
+            };
+            let (from, to) = bench.run(BESIDE, lengths[side], self.progress)?;
+            Ok(to.since(&from))
+        };
+        let enough = self.parts.enough;
+        let decided = |turns: &[Vec<Window>]| match turns {
+            [own, ceiling] => {
+                let dumped: f64 = own.iter().map(|w| w.dumped_per_s * w.seconds).sum();
+                let late = enough.is_some_and(|at| Instant::now() >= at);
+                dumped * turnovers_per_unit >= TURNOVERS && (late || shares::decided(own, ceiling))
+            }
+            _ => true,
+        };
+        let mut turns = in_turns(sides, rounds, turn, decided)?.into_iter();
+        self.load_ceiling(false)?;
+        let [own, ceiling] = [turns.next(), turns.next()].map(Option::unwrap_or_default);
+        Ok(Both { own, ceiling, from })
+    }
+
+    /// Starts the load of the ceiling, or ends it.
+    fn load_ceiling(&mut self, starts: bool) -> Result<()> {
+        let Some(ceiling) = self.ceiling.as_deref_mut() else { return Ok(()) };
+        if starts {
+            ceiling.load.start_oltp(self.parts.rate)?;
+            ceiling.load.start_dump()
         } else {
-            Rounds { least: least.div_ceil(2), most: least.div_ceil(2) }
-        };
-        let (enough, rows_per_turnover) = (self.stage.enough, self.rows_per_turnover());
-        let decided = |turns: &[Vec<Window>]| {
-            let rows: f64 = turns[0].iter().map(|w| w.dumped_per_s * w.seconds).sum();
-            rows / rows_per_turnover >= TURNOVERS && (Instant::now() >= enough || shares::decided(&turns[0], &turns[1]))
-        };
-        let turn = self.minutes(self.stage.options.turn_minutes);
-        let run = |side| {
-            let bench = if side == 0 { &mut self.bench } else { &mut self.ceiling.bench };
-            let from = bench.mark()?;
-            bench.run(phase, turn, self.stage.progress)?;
-            Ok(bench.mark()?.since(&from))
-        };
-        let mut turns = in_turns(2, rounds, run, decided)?;
-        beside.ceiling = turns.pop().unwrap_or_default();
-        beside.own = turns.pop().unwrap_or_default();
-        Ok(beside)
+            ceiling.load.stop_oltp()?;
+            ceiling.load.stop_dump()
+        }
     }
 
-    /// Pages that the dump went through between two marks.
-    fn dumped_pages(&self, from: &Mark, to: &Mark) -> f64 {
-        let rows = (to.dumped - from.dumped) as f64;
-        rows / f64::from(self.stage.scale.big_rows()) * self.ceiling.big_pages as f64
-    }
-
-    fn turnovers(&self, from: &Mark, to: &Mark) -> f64 {
-        (to.dumped - from.dumped) as f64 / self.rows_per_turnover()
-    }
-
-    /// Rows of the dump on as many pages as the hot table has.
-    fn rows_per_turnover(&self) -> f64 {
-        let share = self.ceiling.hot_pages.max(1) as f64 / self.ceiling.big_pages.max(1) as f64;
-        f64::from(self.stage.scale.big_rows()) * share
-    }
-
-    fn p95(&self) -> f64 {
-        self.bench.workers.work().take_latency().value_at_quantile(0.95) as f64 / 1000.0
-    }
-
-    fn outcome(
-        &self,
-        start: Start,
-        beside: Beside,
-        (from, to): (&Mark, &Mark),
-        (young_from, young_to): (&Mark, &Mark),
-        pools: [PoolState; 3],
-        more: impl FnOnce(&mut PolicyOutcome),
-    ) -> PolicyOutcome {
-        let (samples, phases) = self.bench.series();
+    /// Stops the dump, looks at the pool a last time, and puts all figures together.
+    fn end(mut self, before: Before, both: Both) -> Result<Outcome> {
+        let to = self.own.mark()?;
+        let p95_ms = self.own.load.take_p95();
+        let during = self.own.load.resident()?;
+        self.own.load.stop_dump()?;
+        self.own.run("OLTP after the dump", self.parts.after, self.progress)?;
+        let after = self.own.load.resident()?;
+        let rows = |from: &Mark, to: &Mark| self.own.load.rows((to.dumped - from.dumped) as f64);
+        let (young_from, young_to) = before.young.unwrap_or_else(|| (both.from.clone(), to.clone()));
         let tps = |windows: &[Window]| windows.iter().map(|w| w.tps).collect();
-        let dump = |windows: &[Window]| windows.iter().map(|w| self.dump_seconds(w)).collect();
-        let of = Outcome {
-            subject: self.policy.to_string(),
-            start,
-            rate: self.rate,
-            tps_beside: tps(&beside.own),
-            ceiling_tps: tps(&beside.ceiling),
-            dump_s_beside: dump(&beside.own),
-            ceiling_dump_s: dump(&beside.ceiling),
-            hot_reads: to.hot_reads_since(from),
-            turnovers: self.turnovers(from, to),
-            young: young_to.young_since(young_from),
-            pool_mb: pools[1].mb(pools[1].pool_pages),
-            resident: pools.map(resident),
+        let big_rows = f64::from(self.parts.scale.big_rows());
+        let seconds = |window: &Window| big_rows / self.own.load.rows(window.dumped_per_s);
+        let (samples, phases) = self.own.series();
+        Ok(Outcome {
+            subject: self.parts.subject.clone(),
+            start: self.parts.start,
+            rate: self.parts.rate,
+            tps_alone: before.tps_alone,
+            tps_beside: tps(&both.own),
+            tps_in_cold: before.tps_in_cold,
+            ceiling_tps: tps(&both.ceiling),
+            dump_s_alone: before.dump_alone.as_ref().map(seconds),
+            dump_s_beside: both.own.iter().map(seconds).collect(),
+            ceiling_dump_s: both.ceiling.iter().map(seconds).collect(),
+            p95_ms,
+            hot_reads: to.hot_reads_since(&both.from),
+            turnovers: rows(&both.from, &to) / f64::from(self.parts.scale.hot_rows()),
+            warmth: before.warmth,
+            young: young_to.young_since(&young_from),
+            rows_meanwhile: rows(&young_from, &young_to),
+            resident: [before.resident, during, after],
+            pool_mb: self.parts.scale.pool_bytes() as f64 / 1e6,
             samples: samples.to_vec(),
             phases: phases.to_vec(),
             ..Outcome::default()
-        };
-        let dumped_pages = self.dumped_pages(young_from, young_to);
-        let mut outcome = PolicyOutcome { policy: self.policy, tps_in_cold: Vec::new(), dumped_pages, of };
-        more(&mut outcome);
-        outcome
-    }
-
-    /// Seconds of a dump at the pace of a window; infinite if it stood still.
-    fn dump_seconds(&self, window: &Window) -> f64 {
-        f64::from(self.stage.scale.big_rows()) / window.dumped_per_s
+        })
     }
 }
 
-/// What is in a pool, its free frames last.
-fn resident(pool: PoolState) -> Vec<Resident> {
-    let (pages, mb) = (pool.free_pages, pool.mb(pool.free_pages));
-    let free = Resident { table: FREE.to_owned(), index: String::new(), pages, mb };
-    pool.indexes.into_iter().chain([free]).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::Counters;
+
+    /// A subject whose seconds pass when it is looked at while it runs: 100 transactions, and 50
+    /// rows of the dump.
+    #[derive(Default)]
+    struct Fake {
+        t: f64,
+        counters: Counters,
+        dumped: u64,
+        runs: bool,
+        oltp: bool,
+        dump: bool,
+        /// Pages of the hot table that are not in memory; half of them are read in a second, and
+        /// stay out if the dump evicts them.
+        missing: u64,
+        evicts: bool,
+        can_hurry: bool,
+        /// The rates of OLTP, as it was started.
+        rates: Vec<Option<f64>>,
+    }
+
+    impl Loaded for Fake {
+        fn start_oltp(&mut self, rate: Option<f64>) -> Result<()> {
+            self.rates.push(rate);
+            self.oltp = true;
+            Ok(())
+        }
+
+        fn stop_oltp(&mut self) -> Result<()> {
+            self.oltp = false;
+            Ok(())
+        }
+
+        fn start_dump(&mut self) -> Result<()> {
+            self.dump = true;
+            Ok(())
+        }
+
+        fn stop_dump(&mut self) -> Result<()> {
+            self.dump = false;
+            Ok(())
+        }
+
+        fn set_running(&mut self, runs: bool) {
+            self.runs = runs;
+        }
+
+        fn hurry(&mut self, hurries: bool) -> bool {
+            hurries && self.can_hurry
+        }
+
+        fn now(&self) -> f64 {
+            self.t
+        }
+
+        fn check(&mut self) -> Result<()> {
+            Ok(())
+        }
+
+        fn counters(&mut self) -> Result<Counters> {
+            let (young, reads) = (self.counters.made_young.unwrap_or(0), self.counters.hot_reads.unwrap_or(0));
+            if self.runs {
+                self.t += 1.0;
+                self.dumped += if self.dump { 50 } else { 0 };
+                let read = if self.oltp { self.missing.div_ceil(2) } else { 0 };
+                self.missing -= if self.evicts && self.dump { 0 } else { read };
+                self.counters = Counters {
+                    commits: self.counters.commits + if self.oltp { 100 } else { 0 },
+                    hot_reads: Some(reads + read),
+                    made_young: Some(young + if self.oltp { 1 } else { 7 }),
+                    not_young: Some(0),
+                };
+            }
+            Ok(self.counters.clone())
+        }
+
+        fn dumped(&self) -> u64 {
+            self.dumped
+        }
+
+        fn pool_turnovers(&self) -> f64 {
+            self.dumped as f64 / 100.0
+        }
+
+        fn take_p95(&mut self) -> Option<f64> {
+            Some(1.0)
+        }
+
+        fn resident(&mut self) -> Result<Vec<Resident>> {
+            Ok(Vec::new())
+        }
+    }
+
+    fn bench(load: Fake) -> Bench<Fake> {
+        Bench::new(load, "fake", Duration::ZERO)
+    }
+
+    fn seconds(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    /// Runs a subject beside a ceiling for three rounds. A hot table has 11,000 rows.
+    fn outcome(load: Fake, start: Start, rate: Option<f64>, collapse: bool) -> (Outcome, Bench<Fake>) {
+        let mut ceiling = bench(Fake::default());
+        let turns = Beside::Turns { rounds: Rounds { least: 3, most: 3 }, own: seconds(2), ceiling: seconds(1) };
+        let parts = Parts {
+            subject: "fake".to_owned(),
+            start,
+            rate,
+            scale: Scale::new(100.0, 1.0),
+            turn_over: seconds(100),
+            patience: seconds(40),
+            settle: seconds(10),
+            alone: seconds(5),
+            beside: turns,
+            start_up: Duration::ZERO,
+            after: seconds(3),
+            enough: None,
+            collapse,
+        };
+        let (own, progress) = (bench(load), &mut Progress::hidden());
+        (Run { parts, own, ceiling: Some(&mut ceiling), progress }.run().unwrap(), ceiling)
+    }
+
+    #[test]
+    fn a_cold_start_that_gets_warm_is_measured_in_turns() {
+        let (o, ceiling) = outcome(Fake { missing: 600, ..Fake::default() }, Start::Cold, None, true);
+        let warmth = o.warmth.unwrap();
+        assert!(warmth.reached && warmth.whole, "{warmth:?}");
+        assert!(warmth.reads.unwrap() > 580, "all but a few of 600 pages: {warmth:?}");
+        assert_eq!((o.hot_reads, o.tps_beside.len(), o.ceiling_tps.len()), (Some(0), 3, 3));
+        assert_eq!(o.tps_in_cold, o.tps_beside);
+        // From the full pool to OLTP, of the dump alone.
+        assert_eq!((o.young, o.rows_meanwhile), (Some((21, 0)), 150.0));
+        assert_eq!((o.tps_alone, o.dump_s_alone), (None, Some(f64::from(Scale::new(100.0, 1.0).big_rows()) / 50.0)));
+        assert!(!ceiling.load.oltp && !ceiling.load.dump, "its clients are ended");
+    }
+
+    #[test]
+    fn a_cold_start_that_collapses_is_measured_in_the_second_half_of_its_time() {
+        let load = || Fake { missing: 600, evicts: true, ..Fake::default() };
+        let (o, _) = outcome(load(), Start::Cold, None, true);
+        assert!(!o.warmth.unwrap().reached);
+        assert_eq!((o.tps_beside.len(), o.ceiling_tps.len(), o.tps_in_cold.len()), (1, 1, 5));
+        assert_eq!(o.hot_reads, Some(300 * 21), "in the half of 40 s, and a second that had begun");
+        // On a server the same is measured in turns.
+        let (o, _) = outcome(load(), Start::Cold, None, false);
+        assert_eq!((o.tps_beside.len(), o.ceiling_tps.len(), o.hot_reads), (3, 3, Some(300 * 6)));
+        assert_eq!(o.young, Some((6, 0)), "beside OLTP");
+    }
+
+    #[test]
+    fn what_was_hurried_is_not_measured() {
+        let run = |can_hurry, rate| {
+            let load = Fake { missing: 600, can_hurry, ..Fake::default() };
+            let (o, ceiling) = outcome(load, Start::Warm, rate, false);
+            assert_eq!((o.tps_alone, ceiling.load.rates), (Some(100.0), vec![rate]));
+            (o.dump_s_alone.is_some(), o.warmth.is_some())
+        };
+        assert_eq!(run(false, Some(9.0)), (true, true));
+        assert_eq!(run(true, None), (false, true), "the dump before");
+        assert_eq!(run(true, Some(9.0)), (false, false), "the warm-up, too");
+    }
 }

@@ -10,9 +10,11 @@ use mysql::prelude::Queryable;
 use serde_json::json;
 
 use super::outcome::ContenderOutcome;
-use super::runs::{Options, Run};
+use super::runs::{Options, bench, parts};
 use crate::document::Document;
+use crate::experiments::sideload::Start;
 use crate::experiments::sideload::scale::{POOL_BYTES, Scale};
+use crate::experiments::sideload::scenario::Run;
 use crate::progress::Progress;
 use crate::server::address::Address;
 use crate::server::contender::{Contender, Engine};
@@ -88,12 +90,14 @@ fn measure(
     let mut told = |done| progress.show(&format!("{done} of {} rows", rows[0] + rows[1]));
     data::load(&mut conn, contender.engine(), options.oltp.seed, rows, &mut told)?;
     let mut outcomes = Vec::new();
-    for warm in [false, true] {
-        let spec = Spec { contender, pool_bytes, big_rows: scale.big_rows(), listed: true };
-        let own = Instance::attach(cache, &options.cores, on_server.address.clone(), &spec)?;
-        progress.step(if warm { "warm" } else { "cold" });
-        let mut run = Run { options, contender, own, ceiling: None, progress };
-        outcomes.push(if warm { run.warm()? } else { run.cold()? });
+    for start in [Start::Cold, Start::Warm] {
+        let (big_rows, oltp) = (scale.big_rows(), options.oltp.clone());
+        let spec = Spec { contender, pool_bytes, big_rows, listed: true, oltp };
+        let own = Instance::attach(cache, &options.cores, on_server.address.clone(), spec)?;
+        progress.step(start.name());
+        let (parts, own) = (parts(options, contender, start), bench(own, contender));
+        let of = Run { parts, own, ceiling: None, progress }.run()?;
+        outcomes.push(ContenderOutcome { contender, of });
     }
     Ok(outcomes)
 }

@@ -1,6 +1,5 @@
 //! The experiment on private servers: every engine, warm and cold, in turns with the same engine
-//! whose pool holds both tables. The parts of a run are those of the `scenario` on the embedded
-//! engine.
+//! whose pool holds both tables.
 //!
 //! Server and clients have cores of their own. OLTP and dump share the server's, so their
 //! throughput shows the effect of the cache only against the *ceiling*: the same engine, the same
@@ -15,12 +14,10 @@ use holdfast_testkit::DiskModel;
 use mysql::prelude::Queryable;
 
 use super::outcome::ContenderOutcome;
-use crate::bench::{Mark, Window};
-use crate::experiments::sideload::outcome::{Outcome, Warmth};
+use crate::bench::Bench;
 use crate::experiments::sideload::scale::Scale;
-use crate::experiments::sideload::warming::Warming;
-use crate::experiments::sideload::{BIG, HOT, Start, shares};
-use crate::measure::median;
+use crate::experiments::sideload::scenario::{Beside, Parts, Run};
+use crate::experiments::sideload::{BIG, HOT, Start};
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::server::contender::Contender;
@@ -29,8 +26,7 @@ use crate::server::instance::{Instance, Spec};
 use crate::server::load::Oltp;
 use crate::server::own::OwnServer;
 use crate::server::slow_disk::SlowDisk;
-use crate::target::Resident;
-use crate::turns::{Rounds, in_turns};
+use crate::turns::Rounds;
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -109,15 +105,6 @@ struct Stage<'a> {
     options: &'a Options,
 }
 
-/// The measurements in turns.
-struct Turns {
-    own: Vec<Window>,
-    ceiling: Vec<Window>,
-    hot_reads: Option<u64>,
-    young: Option<(u64, u64)>,
-    dumped_rows: f64,
-}
-
 impl<'a> Stage<'a> {
     fn server(&self, folder: &str) -> OwnServer<'a> {
         OwnServer::private(self.cache, folder)
@@ -130,13 +117,15 @@ impl<'a> Stage<'a> {
 
     /// Starts the server whose pool holds the tables. It is on the modelled disk too, though it
     /// reads nothing: supervision costs a program time at each of its system calls.
-    fn start_ceiling(&self, contender: Contender) -> Result<Instance<'a>> {
-        self.start((CEILING, self.disk()), contender, self.options.scale.ceiling_bytes(), false)
+    fn start_ceiling(&self, contender: Contender) -> Result<Bench<Instance<'a>>> {
+        let instance = self.start((CEILING, self.disk()), contender, self.options.scale.ceiling_bytes(), false)?;
+        Ok(bench(instance, contender))
     }
 
     /// Starts the server whose pool does not hold them.
-    fn start_own(&self, contender: Contender) -> Result<Instance<'a>> {
-        self.start((OWN, self.disk()), contender, self.options.scale.pool_bytes(), true)
+    fn start_own(&self, contender: Contender) -> Result<Bench<Instance<'a>>> {
+        let instance = self.start((OWN, self.disk()), contender, self.options.scale.pool_bytes(), true)?;
+        Ok(bench(instance, contender))
     }
 
     fn start(
@@ -149,8 +138,8 @@ impl<'a> Stage<'a> {
         let (mut server, cores) = (self.server(folder), &self.options.cores);
         let started = server.start(&contender.options(pool_bytes, self.options.scale.size), cores, disk);
         started.with_context(|| format!("start a server for {contender}"))?;
-        let spec = Spec { contender, pool_bytes, big_rows: self.options.scale.big_rows(), listed };
-        Instance::of_own(self.cache, cores, server, &spec)
+        let (big_rows, oltp) = (self.options.scale.big_rows(), self.options.oltp.clone());
+        Instance::of_own(self.cache, cores, server, Spec { contender, pool_bytes, big_rows, listed, oltp })
     }
 
     /// Measures all contenders of one engine.
@@ -164,16 +153,14 @@ impl<'a> Stage<'a> {
         self.load(first, progress)?;
         progress.step(&format!("{first}: the ceiling"));
         let mut ceiling = self.start_ceiling(first)?;
-        fill_the_pool(&mut ceiling)?;
+        fill_the_pool(&mut ceiling.load)?;
         for &contender in contenders {
             for start in [Start::Warm, Start::Cold] {
                 let own = self.start_own(contender)?;
                 progress.step(&format!("{contender}, {}", start.name()));
-                let mut run = Run { options: self.options, contender, own, ceiling: Some(&mut ceiling), progress };
-                outcomes.push(match start {
-                    Start::Warm => run.warm()?,
-                    Start::Cold => run.cold()?,
-                });
+                let parts = parts(self.options, contender, start);
+                let of = Run { parts, own, ceiling: Some(&mut ceiling), progress }.run()?;
+                outcomes.push(ContenderOutcome { contender, of });
             }
         }
         Ok(())
@@ -201,6 +188,11 @@ impl<'a> Stage<'a> {
     }
 }
 
+/// A server as what is measured.
+pub(super) fn bench(instance: Instance<'_>, contender: Contender) -> Bench<Instance<'_>> {
+    Bench::new(instance, &contender.to_string(), INTERVAL)
+}
+
 /// Reads everything once.
 fn fill_the_pool(ceiling: &mut Instance<'_>) -> Result<()> {
     let conn = ceiling.probe.conn();
@@ -214,166 +206,30 @@ fn fill_the_pool(ceiling: &mut Instance<'_>) -> Result<()> {
     Ok(())
 }
 
-const WARMING: &str = "OLTP warms up";
-const COLD: &str = "cold start beside the dump";
-const BESIDE: &str = "OLTP beside the dump";
-
-/// One contender, warm or cold.
-pub(super) struct Run<'r, 'a> {
-    pub(super) options: &'r Options,
-    pub(super) contender: Contender,
-    pub(super) own: Instance<'a>,
-    /// The server whose pool holds both tables, if there is one.
-    pub(super) ceiling: Option<&'r mut Instance<'a>>,
-    pub(super) progress: &'r mut Progress,
-}
-
-impl Run<'_, '_> {
-    pub(super) fn warm(&mut self) -> Result<ContenderOutcome> {
-        let dump_alone = self.dump_alone()?;
-        self.own.stop_dump();
-        self.own.start_oltp(&self.options.oltp)?;
-        let warmth = self.warm_up(WARMING)?;
-        let (from, to) = self.own.run("OLTP alone", self.options.times.alone, self.progress)?;
-        let tps_alone = to.since(&from).tps;
-        let before = self.own.resident()?;
-        self.own.start_dump();
-        self.beside(Start::Warm, (Some(tps_alone), dump_alone), warmth, before)
-    }
-
-    pub(super) fn cold(&mut self) -> Result<ContenderOutcome> {
-        let dump_alone = self.dump_alone()?;
-        let before = self.own.resident()?;
-        self.own.start_oltp(&self.options.oltp)?;
-        let warmth = self.warm_up(COLD)?;
-        self.beside(Start::Cold, (None, dump_alone), warmth, before)
-    }
-
-    /// The common part of both starts: the turns beside the dump, and the time after the dump.
-    fn beside(
-        &mut self,
-        start: Start,
-        alone: (Option<f64>, f64),
-        warmth: Warmth,
-        before: Vec<Resident>,
-    ) -> Result<ContenderOutcome> {
-        self.own.take_p95();
-        let turns = self.turns()?;
-        let p95 = self.own.take_p95();
-        let during = self.own.resident()?;
-        self.own.stop_dump();
-        self.own.run("OLTP after the dump", self.options.times.alone, self.progress)?;
-        let after = self.own.resident()?;
-        Ok(self.outcome(start, alone, warmth, turns, &p95, [before, during, after]))
-    }
-
-    /// Runs one whole dump, which turns the pool over. The next dump continues from there. Returns
-    /// its bytes per second.
-    fn dump_alone(&mut self) -> Result<f64> {
-        self.own.start_dump();
-        let until = &mut |own: &Instance<'_>, _: &Mark| own.dumps() >= 1;
-        let (from, to, ended) = self.own.run_until("the dump alone", LONGEST_DUMP, self.progress, until)?;
-        anyhow::ensure!(ended, "one dump takes longer than {} s", LONGEST_DUMP.as_secs());
-        // The next dump has begun meanwhile; half an interval of it is little against the whole.
-        self.own.learn_length(to.dumped - from.dumped);
-        if let Some(ceiling) = &mut self.ceiling {
-            ceiling.learn_length(to.dumped - from.dumped);
-        }
-        Ok(to.since(&from).dumped_per_s)
-    }
-
-    /// Runs until the hot table is warm, or until the longest time has passed; then until it is
-    /// whole, for a quarter of that time.
-    fn warm_up(&mut self, phase: &str) -> Result<Warmth> {
-        let (patience, rows) = (self.options.times.patience, self.options.scale.hot_rows());
-        let mut warming = Warming::new(&self.own.mark()?.counters);
-        let until = &mut |_: &Instance<'_>, mark: &Mark| warming.add(&mark.counters);
-        let (from, to, reached) = self.own.run_until(phase, patience, self.progress, until)?;
-        let until = &mut |_: &Instance<'_>, mark: &Mark| {
-            warming.add(&mark.counters);
-            warming.is_whole(rows)
-        };
-        let whole = reached && self.own.run_until(phase, patience / 4, self.progress, until)?.2;
-        Ok(Warmth { seconds: to.t - from.t, reads: to.hot_reads_since(&from), reached, whole })
-    }
-
-    /// Runs OLTP and dump in turns with the ceiling.
-    fn turns(&mut self) -> Result<Turns> {
-        let (rounds, length, ceiling_length) = self.options.times.turns(self.contender);
-        // Both begin with effects that only a start has.
-        if let Some(ceiling) = &mut self.ceiling {
-            ceiling.start_oltp(&self.options.oltp)?;
-            ceiling.start_dump();
-            ceiling.run(BESIDE, SETTLE, self.progress)?;
-        }
-        self.own.run(BESIDE, SETTLE, self.progress)?;
-        let start = self.own.mark()?;
-        let sides = if self.ceiling.is_some() { 2 } else { 1 };
-        let turn = |side| {
-            let (instance, length) = match &mut self.ceiling {
-                Some(ceiling) if side == 1 => (&mut **ceiling, ceiling_length),
-                _ => (&mut self.own, length),
-            };
-            let (from, to) = instance.run(BESIDE, length, self.progress)?;
-            Ok(to.since(&from))
-        };
-        let decided = |turns: &[Vec<Window>]| match turns {
-            [own, ceiling] => shares::decided(own, ceiling),
-            _ => true,
-        };
-        let mut turns = in_turns(sides, rounds, turn, decided)?.into_iter();
-        if let Some(ceiling) = &mut self.ceiling {
-            ceiling.stop_oltp();
-            ceiling.stop_dump();
-        }
-        let end = self.own.mark()?;
-        Ok(Turns {
-            own: turns.next().unwrap_or_default(),
-            ceiling: turns.next().unwrap_or_default(),
-            hot_reads: end.hot_reads_since(&start),
-            young: end.young_since(&start),
-            dumped_rows: self.own.rows((end.dumped - start.dumped) as f64),
-        })
-    }
-
-    fn outcome(
-        &mut self,
-        start: Start,
-        (tps_alone, dump_alone): (Option<f64>, f64),
-        warmth: Warmth,
-        turns: Turns,
-        p95: &[f64],
-        resident: [Vec<Resident>; 3],
-    ) -> ContenderOutcome {
-        let scale = self.options.scale;
-        let tps = |windows: &[Window]| windows.iter().map(|w| w.tps).collect();
-        let seconds = |windows: &[Window]| windows.iter().map(|w| self.own.dump_seconds(w.dumped_per_s)).collect();
-        let (samples, phases) = self.own.series();
-        let of = Outcome {
-            subject: self.contender.to_string(),
-            start,
-            rate: self.options.oltp.rate,
-            tps_alone,
-            dump_s_alone: Some(self.own.dump_seconds(dump_alone)),
-            dump_s_beside: seconds(&turns.own),
-            ceiling_dump_s: seconds(&turns.ceiling),
-            tps_beside: tps(&turns.own),
-            ceiling_tps: tps(&turns.ceiling),
-            p95_ms: median(p95),
-            hot_reads: turns.hot_reads,
-            turnovers: turns.dumped_rows / f64::from(scale.hot_rows()),
-            warmth: Some(warmth),
-            young: turns.young,
-            resident,
-            pool_mb: scale.pool_bytes() as f64 / 1e6,
-            samples: samples.to_vec(),
-            phases: phases.to_vec(),
-        };
-        ContenderOutcome { contender: self.contender, of }
+/// A run of a contender, or of the engine on a server of a user.
+pub(super) fn parts(options: &Options, contender: Contender, start: Start) -> Parts {
+    let times = &options.times;
+    let (rounds, own, ceiling) = times.turns(contender);
+    Parts {
+        subject: contender.to_string(),
+        start,
+        rate: options.oltp.rate,
+        scale: options.scale,
+        turn_over: LONGEST_DUMP,
+        patience: times.patience,
+        settle: times.patience / 4,
+        alone: times.alone,
+        beside: Beside::Turns { rounds, own, ceiling },
+        start_up: START_UP,
+        after: times.alone,
+        enough: None,
+        collapse: false,
     }
 }
 
+/// Time between two samples.
+const INTERVAL: Duration = Duration::from_millis(500);
 /// The time that the clients need to start, before they are measured.
-const SETTLE: Duration = Duration::from_millis(500);
+const START_UP: Duration = Duration::from_millis(500);
 /// Longer than any dump of the experiment on a working disk.
 const LONGEST_DUMP: Duration = Duration::from_secs(1800);
