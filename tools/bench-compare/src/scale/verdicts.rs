@@ -22,6 +22,8 @@ const TIMES: [(Operation, &[Durability], f64); 6] = [
     (Operation::Get, &[Durability::Sync], 14.0),
 ];
 const TIMES_OF_SHARED: [(Operation, f64); 2] = [(Operation::Hot, 14.0), (Operation::Range, 14.0)];
+/// What is faster than on any peer with more threads than one.
+const FASTEST: [Operation; 2] = [Operation::Put, Operation::Rmw];
 
 /// All, none of which falls with more threads.
 const EVERY: [Operation; 7] = [
@@ -48,6 +50,7 @@ pub fn of(cells: &[Cell], cores: usize, conditions: &Conditions) -> Option<Vec<V
     }
     claims.extend(beside(cells, Operation::Get, "lmdb", 1.0));
     claims.extend(beside(cells, Operation::Append, "rocksdb", 1.5));
+    claims.extend(FASTEST.into_iter().flat_map(in_each_mode).filter_map(|work| among_peers(cells, work)));
     claims
         .extend(EVERY.iter().flat_map(|&operation| in_each_mode(operation)).filter_map(|work| in_a_crowd(cells, work)));
     Some(claims.iter().map(|claim| claim.judge(conditions)).collect())
@@ -83,6 +86,18 @@ fn beside(cells: &[Cell], operation: Operation, peer: &str, bar: f64) -> Vec<Cla
     in_each_mode(operation).into_iter().filter_map(claim).collect()
 }
 
+/// With two threads and more the rate is not below that of any peer in the same turns.
+fn among_peers(cells: &[Cell], work: Work) -> Option<Claim> {
+    let peers = cells.iter().filter(|cell| work.is_of(cell) && cell.engine != "holdfast" && cell.threads > 1);
+    let beside = |peer: &Cell| {
+        let ours = find(cells, work, "holdfast", peer.threads)?;
+        Some(Evidence::turns(&ratios(&ours.turns, &peer.turns)))
+    };
+    let of: Vec<_> = peers.filter_map(beside).collect();
+    let text = format!("{} from 2 threads on, times the fastest peer's, worst number of threads", work.title());
+    (!of.is_empty()).then(|| Claim::worst(text, of, Bar::AtLeast(1.0)))
+}
+
 /// With more threads than 16 the rate does not fall.
 fn in_a_crowd(cells: &[Cell], work: Work) -> Option<Claim> {
     let at_cores = find(cells, work, "holdfast", CORES)?;
@@ -115,6 +130,10 @@ mod tests {
         let append = Work { operation: Operation::Append, durability: Durability::Write };
         let cells = [
             cell(PUT, "holdfast", 1, 1.0),
+            cell(PUT, "lmdb", 1, 2.0),
+            cell(PUT, "lmdb", 16, 5.0),
+            cell(PUT, "rocksdb", 16, 9.0),
+            cell(PUT, "rocksdb", 32, 10.0),
             cell(PUT, "holdfast", 16, 9.5),
             cell(PUT, "holdfast", 32, 9.4),
             cell(PUT, "holdfast", 64, 8.5),
@@ -130,6 +149,11 @@ mod tests {
                 ("put, lazy at 16 threads, times one thread", false, Some(9.5)),
                 ("append, write at 16 threads, times one thread", true, Some(6.0)),
                 ("append, write at 16 threads, times rocksdb's", true, Some(2.0)),
+                (
+                    "put, lazy from 2 threads on, times the fastest peer's, worst number of threads",
+                    false,
+                    Some(9.4 / 10.0)
+                ),
                 ("put, lazy at 17 to 64 threads, times 16", false, Some(8.5 / 9.5)),
             ]
         );
