@@ -21,7 +21,7 @@ use holdfast_server::{Cache, Server, apt};
 use super::pairs::{Engine, on_both, one_pair};
 pub use plan::Options;
 use plan::{Plan, Terms};
-use report::{Cell, Report};
+use report::{Bars, Cell, NotMeasured, Report};
 use sysbench::{Sysbench, schema};
 
 const PORT: u16 = 13366;
@@ -36,14 +36,15 @@ pub fn run(cache: &Cache, options: &Options) -> anyhow::Result<()> {
     }
     let dir = plan.dir();
     let server = Server::new(cache, &dir).bound_to_us();
-    let mut reports = Vec::new();
-    let mut not_measured = Vec::new();
-    for (n, terms) in plan.terms.iter().enumerate() {
+    let (mut reports, mut not_measured) = (Vec::new(), Vec::new());
+    for (n, &terms) in plan.terms.iter().enumerate() {
         if plan.is_over() {
-            not_measured.push(terms.says());
+            let all =
+                |workload: &String| NotMeasured { terms, workload: workload.clone(), threads: plan.threads.clone() };
+            not_measured.extend(plan.workloads.iter().map(all));
             continue;
         }
-        server.up(PORT, true, &server_options(&plan, terms))?;
+        server.up(PORT, true, &server_options(&plan, &terms))?;
         let result = measure(&server, &plan, terms, plan.terms.len() - n);
         server.down()?;
         let report = result?;
@@ -76,7 +77,7 @@ fn server_options(plan: &Plan, terms: &Terms) -> Vec<String> {
 }
 
 /// Measures under these terms, the first of `terms_left`.
-fn measure(server: &Server<'_>, plan: &Plan, terms: &Terms, terms_left: usize) -> anyhow::Result<Report> {
+fn measure(server: &Server<'_>, plan: &Plan, terms: Terms, terms_left: usize) -> anyhow::Result<Report> {
     let pid = server.pid()?;
     sysbench::pin(pid, &plan.server_cores)?;
     let sysbench = Sysbench::new(server, plan, pid);
@@ -85,7 +86,7 @@ fn measure(server: &Server<'_>, plan: &Plan, terms: &Terms, terms_left: usize) -
         sysbench.prepare(engine)?;
     }
     let version = server.query("SELECT VERSION()")?;
-    let mut report = Report { version, terms: *terms, tables: plan.tables, cells: Vec::new() };
+    let mut report = Report { version, terms, tables: plan.tables, bars: Bars::of(plan.cores), cells: Vec::new() };
     for (at, workload) in plan.workloads.iter().enumerate() {
         let parts = terms_left * plan.workloads.len() - at;
         for (n, &threads) in plan.affordable(parts).iter().enumerate() {

@@ -169,6 +169,8 @@ pub struct Plan {
     /// Processors, as `taskset` takes them.
     pub server_cores: String,
     pub client_cores: String,
+    /// How many these are together.
+    pub cores: usize,
     pub in_memory: bool,
     /// How sysbench chooses rows, if not by its default.
     pub rows_are: Option<&'static str>,
@@ -180,18 +182,19 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(options: &Options) -> anyhow::Result<Plan> {
-        let cores = options.cores;
-        let defaults = if cores { ALL_CORES } else { ALONE };
+        let all = options.cores;
+        let defaults = if all { ALL_CORES } else { ALONE };
         let workloads: Vec<String> = defaults.workloads.iter().map(|&name| name.into()).collect();
         let flush = given(&options.flush, defaults.flush);
         let binary_log = given(&options.binary_log, defaults.binary_log);
         let terms =
             binary_log.iter().flat_map(|&binary_log| flush.iter().map(move |&flush| Terms { flush, binary_log }));
-        let (server_cores, client_cores) = if cores { divided()? } else { ("0".into(), "1".into()) };
+        let allowed = if all { allowed()? } else { vec![0, 1] };
+        let (server_cores, client_cores) = divide(&allowed);
         let pairs = options.pairs.unwrap_or(defaults.pairs);
         ensure!(pairs > 1, "a spread takes two pairs or more");
         Ok(Plan {
-            divides_cores: cores,
+            divides_cores: all,
             workloads: given(&options.workloads, &workloads).to_vec(),
             threads: given(&options.threads, defaults.threads).to_vec(),
             terms: terms.collect(),
@@ -202,8 +205,9 @@ impl Plan {
             log: defaults.log,
             server_cores,
             client_cores,
-            in_memory: cores && Path::new(MEMORY).is_dir(),
-            rows_are: cores.then_some("uniform"),
+            cores: allowed.len(),
+            in_memory: all && Path::new(MEMORY).is_dir(),
+            rows_are: all.then_some("uniform"),
             patience: defaults.patience,
             deadline: options.within.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
             done: Shared::default(),
@@ -260,16 +264,16 @@ fn given<'a, T>(given: &'a [T], default: &'a [T]) -> &'a [T] {
     if given.is_empty() { default } else { given }
 }
 
-/// The processors that this process may use: the server's and the clients'.
-fn divided() -> anyhow::Result<(String, String)> {
+/// The processors that this process may use.
+fn allowed() -> anyhow::Result<Vec<usize>> {
     let status = std::fs::read_to_string("/proc/self/status").context("/proc has no status of this process")?;
     let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let mut allowed = listed(list.context("the status has no processors")?.trim()).context("the list is not one")?;
     allowed.truncate(std::thread::available_parallelism()?.get());
-    Ok(divide(&allowed))
+    Ok(allowed)
 }
 
-/// With one processor both have the same.
+/// The server's processors and the clients'. With one both have the same.
 fn divide(allowed: &[usize]) -> (String, String) {
     let text = |some: &[usize]| some.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
     let server = (allowed.len() * SERVER_SIXTEENTHS / 16).clamp(1, allowed.len().max(1));
