@@ -175,7 +175,8 @@ pub(crate) mod tests {
 
     #[test]
     fn the_interval_of_known_distributions_has_their_middle_as_often_as_it_says() {
-        let distributions: [(&str, fn(&mut Rng) -> f64); 3] = [
+        type Named = (&'static str, fn(&mut Rng) -> f64);
+        let distributions: [Named; 3] = [
             ("normal", |rng| 1.0 + 0.1 * normal(rng)),
             ("even logarithms", |rng| (0.4 * (rng.unit() - 0.5)).exp()),
             // One value in ten is of a turn that something else disturbed, in either direction.

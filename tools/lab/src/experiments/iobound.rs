@@ -118,8 +118,11 @@ fn of_memory(round: &[&Turn]) -> Option<f64> {
     Some(engine.tps() * (1.0 / round[IN_POOL].tps() + copies_s))
 }
 
+/// A figure of a round.
+type OfRound = fn(&[&Turn]) -> Option<f64>;
+
 /// The figure of a round that is judged, and its bar.
-fn judged(method: &str) -> (fn(&[&Turn]) -> Option<f64>, Bar) {
+fn judged(method: &str) -> (OfRound, Bar) {
     if is_direct(method) { (of_device, OF_DEVICE) } else { (of_memory, OF_MEMORY) }
 }
 

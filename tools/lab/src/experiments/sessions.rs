@@ -51,9 +51,10 @@ pub struct Options {
 
 /// Up to this many sessions turns may be short.
 pub const FEW: u32 = 64;
-/// Up to this many sessions throughput and latency have a bar; runs with more only have to
-/// complete.
+/// Up to this many sessions throughput and latency have the same bars. With more, throughput has
+/// one of its own.
 const MOST: u32 = 256;
+const CROWD: Bar = Bar::AtLeast(0.9);
 /// Transactions of the embedded engine that are timed together: a transaction takes some 20
 /// microseconds, a time slice of the scheduler 2 to 3 milliseconds.
 const GROUP: u64 = 10;
@@ -62,9 +63,9 @@ const WARM_UP: Duration = Duration::from_secs(3);
 
 /// What is claimed of the first side.
 struct Bars {
-    /// Least throughput at any number of sessions, as a share of the others'.
+    /// Least throughput with up to [`MOST`] sessions, as a share of the others'.
     tps: Bar,
-    /// Longest 99th percentile with the most sessions, as a share of the others'.
+    /// Longest 99th percentile with the most of those, as a share of the others'.
     p99: Bar,
     /// What is timed.
     timed: String,
@@ -173,9 +174,10 @@ fn measure<S: Subject>(options: &Options, bars: &Bars, sides: &mut [S], progress
     Cell::warm_up(sides, &work, plan.turn.min(WARM_UP), progress)?;
     for &(mode, rw_ratio) in options.workload.modes() {
         for &sessions in &options.counts {
-            let mut judged = Judged::against_others(sides, tps, bars.tps);
-            judged.extend(Judged::against_others(sides, p99, bars.p99));
-            judged.truncate(if sessions <= MOST { judged.len() } else { 0 });
+            let mut judged = Judged::against_others(sides, tps, if sessions <= MOST { bars.tps } else { CROWD });
+            if sessions <= MOST {
+                judged.extend(Judged::against_others(sides, p99, bars.p99));
+            }
             let work = sides[0].work(options.workload, sessions, rw_ratio, plan.seed)?;
             let short = options.short_turns.filter(|_| sessions <= FEW);
             let short = short.map(|n| Plan { rounds: Rounds::up_to_twice(n), turn: plan.turn / 4, ..plan.clone() });
@@ -235,9 +237,17 @@ fn claims(workload: Workload, bars: &Bars, cells: &[Cell], sides: &[impl Subject
             let text = format!("{mode}: p99{} at {sessions} sessions, as a share of {other}'s", bars.timed);
             let judged = Judged { figure: p99, ..judged };
             claims.push(Claim::new(text, most.map_or(Evidence::Nothing, |c| judged.evidence(c)), bars.p99));
+            let crowds = cells.iter().filter(|c| c.name[0] == mode && sessions_of(c) > MOST);
+            claims.extend(crowds.map(|cell| crowd(mode, cell, Judged { figure: tps, ..judged }, other)));
         }
     }
     claims
+}
+
+/// The claim about more than [`MOST`] sessions.
+fn crowd(mode: &str, cell: &Cell, judged: Judged, other: &str) -> Claim {
+    let text = format!("{mode}: TPS of Holdfast at {} sessions, as a share of {other}'s", sessions_of(cell));
+    Claim::new(text, judged.evidence(cell), CROWD)
 }
 
 /// Adds what only the embedded engine and its control have.
@@ -283,4 +293,27 @@ fn over_sessions<S: Subject>(workload: Workload, cells: &[Cell], sides: &[S]) ->
         }
     }
     charts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claims::Answer;
+    use crate::conditions::Conditions;
+
+    /// They had no bar.
+    #[test]
+    fn more_than_256_sessions_may_lose_a_tenth() {
+        let answer = |tps: f64| {
+            let of = |tps: f64| move |n| Turn { seconds: 1.0, transactions: tps + f64::from(n), ..Turn::default() };
+            let turns = [tps, 1000.0].map(|tps| (0..10).map(of(tps)).collect()).to_vec();
+            let name = ["RW=1", "1024"].map(str::to_owned).to_vec();
+            let cell = Cell { name, turns, memory_mb: Vec::new(), counted: Vec::new() };
+            let judged = Judged { of: 0, to: 1, figure: self::tps, bar: CROWD };
+            let claim = crowd("RW=1", &cell, judged, "the control");
+            assert_eq!(claim.text, "RW=1: TPS of Holdfast at 1024 sessions, as a share of the control's");
+            claim.judge(&Conditions::quiet_machine()).answer
+        };
+        assert_eq!([0.92, 0.88].map(|share| answer(share * 1000.0)), [Answer::Holds, Answer::Fails]);
+    }
 }

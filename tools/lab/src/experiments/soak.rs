@@ -132,13 +132,16 @@ fn measure(
     let mut charts = series.own_charts();
     charts.insert(0, footprint_chart(&footprints));
     let p99: Vec<f64> = turn.each.iter().filter_map(p99_of).collect();
+    let capacity = db.stats().log.capacity_bytes as f64;
+    let ages = turn.series(Meter::Age).iter().map(|age| age / capacity).collect();
+    let history = turn.series(Meter::History);
     drop((sampler, load));
     progress.step("checking every page, row and entry");
     let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
     // What was left out may be wrong.
     let findings = report.findings.iter().chain(report.unchecked()).cloned().collect();
     db.close()?;
-    Ok((Outcome { turn, footprints, p99, findings, done }, charts))
+    Ok((Outcome { turn, footprints, p99, history, ages, findings, done }, charts))
 }
 
 /// Runs `load` together with all jobs. The first failure ends all of them: the load asks once a
@@ -299,9 +302,18 @@ struct Outcome {
     footprints: Vec<Footprint>,
     /// 99th percentile of each second, in milliseconds.
     p99: Vec<f64>,
+    /// Transactions that are not purged, second by second.
+    history: Vec<f64>,
+    /// The age of the checkpoint, as a share of the log's capacity, second by second.
+    ages: Vec<f64>,
     findings: Vec<Finding>,
     done: Done,
 }
+
+/// The longest history, in seconds of WRITEs, with which purge keeps up.
+const LAG: Bar = Bar::AtMost(1.0);
+/// The highest age of the checkpoint: flushing keeps it a little above 60 %.
+const AGE: Bar = Bar::AtMost(0.66);
 
 /// The 99th percentile of a second, in milliseconds: all of it if no transaction ended, for all
 /// sessions waited.
@@ -319,6 +331,12 @@ fn trend(values: &[f64]) -> Option<f64> {
     Some(last? / second?)
 }
 
+/// The last quarter of the seconds.
+fn of_last(values: &[f64]) -> Evidence {
+    let [_, last] = quarters(values);
+    Estimate::of(last).map_or_else(|| Evidence::once(last.last().copied()), Evidence::Seconds)
+}
+
 /// The second quarter and the last.
 fn quarters(values: &[f64]) -> [&[f64]; 2] {
     let n = values.len();
@@ -332,6 +350,11 @@ impl Outcome {
 
     fn files(&self) -> Vec<f64> {
         self.footprints.iter().map(|f| f.file_bytes as f64).collect()
+    }
+
+    /// The history as the time in which as many WRITEs happen, of which there is one per READ.
+    fn lag(&self) -> Vec<f64> {
+        self.history.iter().map(|length| length / (self.turn.tps() / 2.0).max(1.0)).collect()
     }
 
     /// True if a dump missed rows, or the check found something.
@@ -360,6 +383,12 @@ impl Outcome {
                 p99.map_or_else(|| Evidence::once(trend(&self.p99)), Evidence::Seconds),
                 Bar::AtMost(1.1),
             ),
+            Claim::new("length of the history in the last quarter, in seconds of WRITEs", of_last(&self.lag()), LAG),
+            Claim::new(
+                "age of the checkpoint in the last quarter, as a share of the log's capacity",
+                of_last(&self.ages),
+                AGE,
+            ),
             Claim::new("rows that a dump missed or saw twice", Evidence::counted(missing), Bar::Exactly(0.0)),
             Claim::new(
                 "findings of a check of everything",
@@ -378,6 +407,8 @@ impl Outcome {
             ("transactions", human(self.turn.transactions)),
             ("transactions per second", human(self.turn.tps())),
             ("99th percentile of a second, ms", middle(&self.p99)),
+            ("history, transactions", middle(&self.history)),
+            ("age of the checkpoint, of the log's capacity", middle(&self.ages)),
             ("dumps of HISTORY", count(&self.done.dumps)),
             ("tables made, loaded, renamed, dropped", count(&self.done.tables)),
             ("snapshots held", count(&self.done.snapshots)),
@@ -436,6 +467,8 @@ mod tests {
     use holdfast::FlushMethod;
 
     use super::*;
+    use crate::claims::Answer;
+    use crate::conditions::Conditions;
     use crate::rig::site::{DiskKind, data_in};
 
     /// Their number alone is right.
@@ -485,10 +518,36 @@ mod tests {
         assert!(kept[0].join("data.hf").is_dir());
     }
 
+    /// A run of a second with that many transactions, in which nothing else was measured.
+    fn outcome(transactions: f64) -> Outcome {
+        Outcome {
+            turn: Turn { seconds: 1.0, transactions, cpu_seconds: Some(1.0), ..Turn::default() },
+            footprints: Vec::new(),
+            p99: Vec::new(),
+            history: Vec::new(),
+            ages: Vec::new(),
+            findings: Vec::new(),
+            done: Done::default(),
+        }
+    }
+
+    #[test]
+    fn a_history_that_grows_and_a_log_that_fills_fail() {
+        let judged = |history: f64, age: f64| {
+            let seconds =
+                |last: f64| [vec![last / 100.0; 30], (0..10).map(|n| last * (1.0 + f64::from(n) / 1e4)).collect()];
+            let outcome = Outcome { history: seconds(history).concat(), ages: seconds(age).concat(), ..outcome(200.0) };
+            let claims = outcome.claims();
+            let of = |word: &str| claims.iter().find(|claim| claim.text.contains(word)).unwrap();
+            ["history", "checkpoint"].map(|word| of(word).judge(&Conditions::quiet_machine()).answer)
+        };
+        assert_eq!(judged(50.0, 0.61), [Answer::Holds; 2]);
+        assert_eq!(judged(300.0, 0.7), [Answer::Fails; 2]);
+    }
+
     #[test]
     fn a_run_whose_dump_missed_a_row_is_wrong() {
-        let (turn, done) = (Turn::default(), Done::default());
-        let outcome = Outcome { turn, footprints: Vec::new(), p99: Vec::new(), findings: Vec::new(), done };
+        let outcome = outcome(1.0);
         assert!(!outcome.is_wrong() && outcome.findings_in_words().is_empty());
         outcome.done.missing_rows.store(1, Ordering::Relaxed);
         assert!(outcome.is_wrong());

@@ -310,7 +310,6 @@ impl<L: Loaded> Run<'_, L> {
             pool_mb: self.parts.scale.pool_bytes() as f64 / 1e6,
             samples: samples.to_vec(),
             phases: phases.to_vec(),
-            ..Outcome::default()
         })
     }
 }
