@@ -86,7 +86,7 @@ fn behind_an_open() {
     push_out(&db);
     delete(&db, 0..DELETED);
     assert_others_go_on(&db, &disk);
-    // The next look at the version tree is not put off by it.
+    // The next look at the version tree is not delayed by it.
     let old = db.snapshot();
     db.commit(|txn| assert!(txn.update(&db.other, &key(DELETED), b"new", None).unwrap()));
     for n in 0..ROWS {

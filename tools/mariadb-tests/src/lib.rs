@@ -188,9 +188,9 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
     }
 }
 
-/// A node of a cluster, random SQL on both engines and random transactions at each level, as long as
-/// the long suites take, and the faults that both have to find. Where the server's packages cannot
-/// be had, the reason.
+/// A node of a cluster, random SQL on both engines and random transactions at each level, as long
+/// as the long suites take, and the faults that both have to find. Where the server's packages
+/// cannot be had, the reason.
 pub fn long_suite() -> anyhow::Result<Option<String>> {
     let cache = Cache::of_the_project();
     if let Some(why) = without_packages(&cache) {

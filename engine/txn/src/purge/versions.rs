@@ -575,8 +575,8 @@ impl VersionTree {
         Ok(true)
     }
 
-    /// Leaves the pending mark alone of an entry that is under `key` with the value `old`. The caller
-    /// frees the chain that it was spilled to and that of its image, afterwards.
+    /// Leaves the pending mark alone of an entry that is under `key` with the value `old`. The
+    /// caller frees the chain that it was spilled to and that of its image, afterwards.
     pub fn drop_image(&self, key: &[u8], old: &[u8], entry: &Entry, acc: &Access<'_>) -> Result<()> {
         let mark = Entry { image: None, key: entry.key.clone(), ..*entry };
         let value = self.encode_value(key, &mark, acc)?;

@@ -75,8 +75,8 @@ impl TxnSystem {
     }
 
     /// Whether a prepared transaction whose session has gone has changed an entry of one of
-    /// `indexes`, or may have, since not all of its records are known. Costs a read of the undo logs
-    /// that were not read before. Another thread that reads one, or has adopted such a one, is
+    /// `indexes`, or may have, since not all of its records are known. Costs a read of the undo
+    /// logs that were not read before. Another thread that reads one, or has adopted such a one, is
     /// waited for.
     ///
     /// # Errors

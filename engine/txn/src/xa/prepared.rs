@@ -76,8 +76,8 @@ impl Prepared {
         }
     }
 
-    /// Whether it waits for a decision, and has changed one of `indexes`, or may have: not all of its
-    /// records are known.
+    /// Whether it waits for a decision, and has changed one of `indexes`, or may have: not all of
+    /// its records are known.
     fn is_in_the_way(&self, indexes: &[IndexId]) -> bool {
         let Prepared::Waiting(loser) = self else { return false };
         loser.changed.as_ref().is_some_and(|changed| changed.may_be_any_of(indexes))
@@ -199,9 +199,9 @@ impl PreparedTxns {
         self.settled.notify_all();
     }
 
-    /// Whether one whose session has gone has, or may have, changed one of `indexes`; `reads` returns
-    /// what one has changed that waits. Another thread that reads, or has adopted one that has, is
-    /// waited for.
+    /// Whether one whose session has gone has, or may have, changed one of `indexes`; `reads`
+    /// returns what one has changed that waits. Another thread that reads, or has adopted one that
+    /// has, is waited for.
     ///
     /// # Errors
     /// Those of `reads` and of [`Wait::at`].

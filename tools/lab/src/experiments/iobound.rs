@@ -15,8 +15,9 @@
 //! 2. A loop without an engine that does nothing else, which shows the processor time of such a
 //!    request. The same loop with a transaction's computation between its pages shows what the disk
 //!    gives to busy processors.
-//! 3. The database that is all in the pool. Through the cache, throughput is compared with its, less
-//!    the copy of each page: the same loop, on cached pages, into as much memory as the pool has.
+//! 3. The database that is all in the pool. Through the cache, throughput is compared with its,
+//!    less the copy of each page: the same loop, on cached pages, into as much memory as the pool
+//!    has.
 //!
 //! The log is on the same disk and synced at each commit.
 
