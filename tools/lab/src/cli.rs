@@ -4,6 +4,7 @@
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -15,6 +16,7 @@ use crate::claims::Answer;
 use crate::conditions::Watch;
 use crate::document::{self, Document};
 use crate::figures::Figures;
+use crate::forecast::{Forecast, in_words};
 use crate::machine::Machine;
 use crate::pin;
 use crate::progress::{Progress, say};
@@ -173,6 +175,7 @@ fn all(common: &CommonArgs, progress: &mut Progress) -> Result<Done> {
     ensure!(common.target == TargetArg::Embedded, "all runs on the embedded engine; leave --target out");
     ensure!(common.disk.is_none(), "all runs each experiment on the disk of its default; leave --disk out");
     let mut done = Done { documents: Vec::new(), all: true, text: String::new(), failed: None };
+    let mut rest = Rest::new(common);
     for one in &EXPERIMENTS {
         let name = one.name;
         // A separate command line, so that each experiment gets its own defaults.
@@ -182,17 +185,47 @@ fn all(common: &CommonArgs, progress: &mut Progress) -> Result<Done> {
         words.extend(flags.iter().filter(|f| f.0).map(|f| OsString::from(f.1)));
         let command = command(["lab".into()].into_iter().chain(words.iter().cloned()));
         let matches = one.command().try_get_matches_from(words).context("the arguments of an experiment")?;
-        progress.line(&format!("== {name} =="));
+        progress.line(&format!("== {name} =={}", rest.left()));
         let mut document = match left_out(one, progress) {
             Some(document) => document,
             None => or_why_not(one, experiment(one, &matches, progress), &mut done.failed),
         };
+        rest.did(one);
         document.command = command;
         done.text.push_str(&format!("== {name} ==\n\n{}\n", document.text));
         done.documents.push(document);
     }
     done.text.push_str(&answers::summary(&done.documents));
     Ok(done)
+}
+
+/// How long the rest of all experiments takes.
+struct Rest<'c> {
+    common: &'c CommonArgs,
+    forecast: Forecast,
+    began: Instant,
+}
+
+impl Rest<'_> {
+    fn new(common: &CommonArgs) -> Rest<'_> {
+        let all = EXPERIMENTS.iter().map(|one| Rest::of(common, one)).sum();
+        Rest { common, forecast: Forecast::of(all), began: Instant::now() }
+    }
+
+    fn of(common: &CommonArgs, one: &Experiment) -> Duration {
+        let [quick, default, full] = one.minutes;
+        Duration::from_secs_f64(common.sized(quick, default, full) * 60.0)
+    }
+
+    fn did(&mut self, one: &Experiment) {
+        self.forecast.did(self.began.elapsed().as_secs_f64(), Rest::of(self.common, one).as_secs_f64());
+    }
+
+    /// As the end of a line.
+    fn left(&self) -> String {
+        let left = self.forecast.left(self.began.elapsed().as_secs_f64());
+        left.map_or_else(String::new, |seconds| format!(" about {} left for all", in_words(seconds)))
+    }
 }
 
 /// What an experiment has found, or why it was not run to its end. The first error is kept.
@@ -304,6 +337,17 @@ mod tests {
         judged.claims.push(Claim::new("a", Evidence::Counted(1.0), Bar::AtLeast(1.0)));
         judged.judge(Conditions::quiet_machine());
         assert_eq!(worst(&[left_out(), judged]), Some(Answer::Holds));
+    }
+
+    #[test]
+    fn what_is_left_of_all_experiments_is_said_before_each() {
+        let quick = CommonArgs::augment_args(Command::new(ALL)).get_matches_from([ALL, "--quick"]);
+        let common = CommonArgs::from_arg_matches(&quick).unwrap();
+        let mut rest = Rest::new(&common);
+        let minutes: f64 = EXPERIMENTS.iter().map(|one| one.minutes[0]).sum();
+        assert_eq!(rest.left(), format!(" about {} left for all", in_words(minutes * 60.0 - 0.5)));
+        EXPERIMENTS.iter().for_each(|one| rest.did(one));
+        assert_eq!(rest.left(), " about 0 s left for all");
     }
 
     #[test]

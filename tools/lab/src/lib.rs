@@ -14,7 +14,8 @@
 //! | `stats`, [`claims`], [`conditions`] | intervals, three answers, what others did |
 //! | `measure`, [`document`], `figures` | medians, document, tables and charts |
 //! | [`report`] | the document as a self-contained HTML page |
-//! | [`progress`], `picture`, [`machine`] | the live line and picture; provenance |
+//! | [`progress`], `forecast`, `picture` | the live line, the time that is left, the live picture |
+//! | [`machine`] | provenance |
 
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ pub mod conditions;
 pub mod document;
 pub mod experiments;
 mod figures;
+mod forecast;
 pub mod machine;
 pub mod measure;
 mod picture;

@@ -112,7 +112,7 @@ impl CommonArgs {
     }
 
     /// The first with --quick, the last with --full.
-    pub(super) fn sized<T>(&self, quick: T, default: T, full: T) -> T {
+    pub(crate) fn sized<T>(&self, quick: T, default: T, full: T) -> T {
         match (self.quick, self.full) {
             (true, _) => quick,
             (_, true) => full,

@@ -82,6 +82,13 @@ struct Case {
     full: bool,
 }
 
+impl Options {
+    /// The time of a case with so many sides, without filling the log, if the age settles at once.
+    fn time(&self, sides: usize) -> Duration {
+        self.settle * sides as u32 + self.plan.cell(sides)
+    }
+}
+
 /// Runs the experiment on the embedded engine.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let model = DiskKind::Model(options.modelled.context("the embedded engine begins on a modelled disk")?);
@@ -92,11 +99,12 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let Workload::DbStress { objects } = options.workload else { anyhow::bail!("dbt2 runs on servers") };
     let tables = dbstress_tables(dbstress::Options::light(objects, options.sessions, 1), options.plan.seed);
     let (mut sides, mut cases): (Vec<Embedded>, _) = (Vec::new(), Vec::new());
+    progress.plan(options.time(1) * disks.len() as u32);
     for (disk, kind, capacity) in disks {
         let name = format!("{disk}, log {} MB", capacity >> 20);
         progress.step(&name);
         progress.show("loading");
-        let site = Site::load(kind, &tables)?;
+        let site = Site::load(kind, &tables, progress)?;
         let settings = site::Settings { log_bytes: Some(capacity), ..site::Settings::pool(options.workload.bytes()) };
         match sides.first_mut() {
             Some(side) => side.reopen(site, &settings)?,
@@ -118,6 +126,7 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document
     for side in &mut sides {
         side.load(Data::Of(options.workload), plan.seed, progress)?;
     }
+    progress.plan(options.time(sides.len()) * options.capacities.len() as u32);
     let mut cases = Vec::new();
     for &capacity in &options.capacities {
         let settings = Settings {
@@ -151,6 +160,7 @@ impl OnServer for Options {
         for side in sides.iter_mut() {
             side.make_tables(Data::Of(options.workload), options.plan.seed, progress)?;
         }
+        progress.plan(options.time(sides.len()));
         let case = case(options, (format!("log {} MB", capacity >> 20), capacity, false), sides, progress)?;
         let mut words = in_words(&case);
         words.extend(case.unfilled());
@@ -189,6 +199,7 @@ fn settle<S: Subject>(sides: &mut [S], work: &S::Work, turn: Duration, progress:
             follow &= follows(&side.warm_up(work, turn, progress)?);
         }
     }
+    progress.did(turn * sides.len() as u32);
     Ok(())
 }
 

@@ -74,7 +74,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let tables = dbstress_tables(dbstress::Options::light(options.objects, options.sessions, 1), options.plan.seed);
     let kind = options.plan.files();
     let settings = site::Settings { log_bytes: Some(options.log_bytes), ..site::Settings::pool(options.pool_bytes()) };
-    let site = Site::load(&kind, &tables)?;
+    let site = Site::load(&kind, &tables, progress)?;
     let mut sides = [Embedded::open("holdfast", site, &settings)?];
     let words = format!("on files in {}", options.plan.dir.display());
     let place = Place::embedded(&words, "a sync at every commit", Some(&options.plan.dir));
@@ -130,6 +130,7 @@ struct Measured {
 fn measure<S: Subject>(options: &Options, sides: &mut [S], progress: &mut Progress) -> Result<Measured> {
     let plan = &options.plan;
     let work = sides[0].work(options.workload(), options.sessions, 1, plan.seed)?;
+    progress.plan(plan.cell(sides.len()));
     let mut full = true;
     for side in sides.iter_mut() {
         progress.step(&format!("filling the log, {}", side.name()));

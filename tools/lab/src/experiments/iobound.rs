@@ -145,12 +145,14 @@ struct Measured {
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let mut sides = SIDES.map(Series::new);
     let mut measured = Measured::default();
+    progress.plan_parts(METHODS.len() * MODES.len());
     for (method, flush) in METHODS {
         progress.step(method);
         progress.show("loading");
         let kind = DiskKind::Real { dir: options.plan.dir.clone(), method: flush };
         let tables = dbstress_tables(options.dbstress(WIDTHS[1], 0), options.plan.seed);
-        let (site, twin) = (Arc::new(Site::load(&kind, &tables)?), Arc::new(Site::load(&kind, &tables)?));
+        let site = Arc::new(Site::load(&kind, &tables, progress)?);
+        let twin = Arc::new(Site::load(&kind, &tables, progress)?);
         for (mode, rw_ratio) in MODES {
             let roomy = Settings::pool(options.workload().bytes());
             let mut twin = Embedded::open(SIDES[IN_POOL], Arc::clone(&twin), &roomy)?;
@@ -169,6 +171,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
             let beside = Beside { engine, twin, work, path, scratch, direct, last: Default::default(), options };
             measured.cells.push(beside.measure([method, mode], &mut sides, progress)?);
             measured.sizes.push([pool_bytes, visited]);
+            progress.did_part();
         }
     }
     Ok(findings(options, measured, &sides).report(&options.plan, &sides))

@@ -61,8 +61,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.show(&format!("{} objects each", options.objects));
     let tables = dbstress_tables(dbstress::Options::light(options.objects, options.sessions, 1), options.plan.seed);
     let settings = Settings::pool(options.pool_bytes);
-    let side = |name| {
-        let site = Site::load(&DiskKind::Memory, &tables)?;
+    let mut side = |name| {
+        let site = Site::load(&DiskKind::Memory, &tables, progress)?;
         Embedded::open(name, site, &settings)
     };
     let mut sides = [side("no snapshot")?, side("snapshot held")?];
@@ -91,6 +91,7 @@ pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document
 fn in_turns<S: Subject>(options: &Options, place: Place, sides: &mut [S], progress: &mut Progress) -> Result<Document> {
     let plan = &options.plan;
     let work = sides[0].work(options.workload(), options.sessions, 1, plan.seed)?;
+    progress.plan(plan.turn * sides.len() as u32 + plan.cell(sides.len()));
     progress.step("warming up");
     Cell::warm_up(sides, &work, plan.turn, progress)?;
     sides.iter_mut().skip(1).step_by(SIDES).try_for_each(S::hold_snapshot)?;
@@ -125,6 +126,7 @@ impl OnServer for Options {
             side.make_tables(Data::Of(workload), plan.seed, progress)?;
         }
         let work = sides[0].work(workload, options.sessions, 1, plan.seed)?;
+        progress.plan(plan.turn * sides.len() as u32 + plan.cell(sides.len()) * 2);
         Cell::warm_up(sides, &work, plan.turn, progress)?;
         let plain = Cell::measure(Asked { name: &["no snapshot"], judged: &[] }, sides, &work, plan, progress)?;
         sides[0].hold_snapshot()?;

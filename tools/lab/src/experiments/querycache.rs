@@ -15,6 +15,8 @@
 //! Sessions bypass the cache by a setting of the session; no variable of the server is changed for
 //! that.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result, bail, ensure};
 use holdfast_server::Cache;
 use holdfast_workload::scripts::Script;
@@ -169,6 +171,7 @@ fn on_private(
         let running = (address.clone(), Up { conn, pid: server.pid() });
         sides.push(Side::of_running_server(cache, &plan.cores, &engine_name(contender), contender, running));
     }
+    progress.plan(time(plan, sides.len()) * Asking::CELLS.len() as u32);
     let mut cells = Vec::new();
     for asking in Asking::CELLS {
         let loads = plan.contenders.iter().map(|&c| asking.load(cache, options, schema(c)));
@@ -206,7 +209,7 @@ fn load(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut
     progress.step(&format!("{}: loading the table", contender.engine()));
     conn.query_drop(format!("CREATE DATABASE {}", schema(contender)))?;
     conn.query_drop(format!("USE {}", schema(contender)))?;
-    let mut told = |done| progress.show(&format!("{done} of {} rows", options.rows));
+    let mut told = |done: u32| progress.show_part((done.into(), options.rows.into()), "rows");
     data::load_one(conn, (HOT, contender.engine()), options.plan.seed, options.rows, &mut told)
 }
 
@@ -239,6 +242,7 @@ impl OnServer for Options {
         options.rows = options.rows.min(u32::try_from(room).unwrap_or(u32::MAX));
         let plan = &options.plan;
         sides[0].make_tables(Data::Sbtest(options.rows), plan.seed, progress)?;
+        progress.plan(time(plan, sides.len()) * 2);
         let mut cells = Vec::new();
         for prepared in [true, false] {
             let loads = [true, false].map(|cached| Asking { cached, prepared }.load(cache, options, SCHEMA));
@@ -263,6 +267,11 @@ fn ensure_in_use(on_server: &ServerWithSchema) -> Result<()> {
     Ok(())
 }
 
+/// The longest time of a cell with so many sides.
+fn time(plan: &Plan, sides: usize) -> Duration {
+    plan.turn * sides as u32 + plan.cell(sides)
+}
+
 /// Measures all sides under their loads, in turns.
 fn measure(
     name: &[&str],
@@ -284,6 +293,7 @@ fn measure(
         counts[n].add(&from, &Counts::read(side.conn()?)?);
         Ok(turn)
     })?;
+    progress.did(time(plan, sides.len()));
     cell.counted = counts.iter().map(Counts::document).collect();
     Ok(Measured { cell, counts })
 }

@@ -191,6 +191,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
         1,
         load_pool,
         options.cores.clone(),
+        progress,
     );
     let site = site.context("load the tables")?;
     site.set_slow(true);
@@ -200,9 +201,12 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
 /// Runs the experiment on loaded data: table 0 is [`SMALL`], table 1 [`BIG`].
 pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<Document> {
     let mut sequences = Vec::new();
-    for case in cases().into_iter().filter(|case| site.has(case.policy)) {
+    let cases: Vec<Case> = cases().into_iter().filter(|case| site.has(case.policy)).collect();
+    progress.plan_parts(cases.len());
+    for case in cases {
         progress.step(&site.policy_name(case.policy));
         sequences.push(sequence(site, case, options, progress)?);
+        progress.did_part();
     }
     let machine = Machine::this(options.real_disk.as_deref());
     let mut document = Document::new(&format!("scan{}", suffix(site)), options.settings(), machine);

@@ -81,13 +81,24 @@ impl Bars {
     }
 }
 
+impl Options {
+    /// The turns of so many sessions.
+    fn plan_of(&self, sessions: u32) -> Plan {
+        let plan = self.plan.clone();
+        match self.short_turns.filter(|_| sessions <= FEW) {
+            Some(n) => Plan { rounds: Rounds::up_to_twice(n), turn: plan.turn / 4, ..plan },
+            None => plan,
+        }
+    }
+}
+
 /// Runs the experiment on the embedded engine.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let Workload::DbStress { objects } = options.workload else { anyhow::bail!("dbt2 runs on servers") };
     progress.step("loading");
     progress.show(&format!("{objects} objects"));
     let tables = dbstress_tables(dbstress::Options::light(objects, 1, 1), options.plan.seed);
-    let site = Site::load(&DiskKind::Memory, &tables)?;
+    let site = Site::load(&DiskKind::Memory, &tables, progress)?;
     let settings = site::Settings::pool(options.workload.bytes());
     let engine = Embedded::open("holdfast", site, &settings)?.timed_in_groups_of(GROUP);
     let control = engine.control("the control", options.plan.turn / 4);
@@ -171,18 +182,20 @@ fn fall(mode: &str, cells: &[Cell]) -> Option<String> {
 fn measure<S: Subject>(options: &Options, bars: &Bars, sides: &mut [S], progress: &mut Progress) -> Result<Vec<Cell>> {
     let (plan, mut cells) = (&options.plan, Vec::new());
     let work = sides[0].work(options.workload, 8, 0, plan.seed)?;
-    Cell::warm_up(sides, &work, plan.turn.min(WARM_UP), progress)?;
-    for &(mode, rw_ratio) in options.workload.modes() {
-        for &sessions in &options.counts {
+    let (modes, warm_up) = (options.workload.modes(), plan.turn.min(WARM_UP));
+    let plans: Vec<(u32, Plan)> = options.counts.iter().map(|&n| (n, options.plan_of(n))).collect();
+    let cells_of_a_mode: Duration = plans.iter().map(|(_, plan)| plan.cell(sides.len())).sum();
+    progress.plan(warm_up * sides.len() as u32 + cells_of_a_mode * modes.len() as u32);
+    Cell::warm_up(sides, &work, warm_up, progress)?;
+    for &(mode, rw_ratio) in modes {
+        for &(sessions, ref plan) in &plans {
             let mut judged = Judged::against_others(sides, tps, if sessions <= MOST { bars.tps } else { CROWD });
             if sessions <= MOST {
                 judged.extend(Judged::against_others(sides, p99, bars.p99));
             }
             let work = sides[0].work(options.workload, sessions, rw_ratio, plan.seed)?;
-            let short = options.short_turns.filter(|_| sessions <= FEW);
-            let short = short.map(|n| Plan { rounds: Rounds::up_to_twice(n), turn: plan.turn / 4, ..plan.clone() });
             let asked = Asked { name: &[mode, &sessions.to_string()], judged: &judged };
-            cells.push(Cell::measure(asked, sides, &work, short.as_ref().unwrap_or(plan), progress)?);
+            cells.push(Cell::measure(asked, sides, &work, plan, progress)?);
         }
     }
     Ok(cells)

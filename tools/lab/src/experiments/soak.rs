@@ -90,7 +90,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.step("loading");
     progress.show(&format!("{} objects", options.objects));
     let kind = options.plan.files();
-    let mut site = Site::load(&kind, &dbstress_tables(load, options.plan.seed))?;
+    let mut site = Site::load(&kind, &dbstress_tables(load, options.plan.seed), progress)?;
     let (outcome, charts) = match measure(options, load, &site, progress) {
         Ok(measured) => measured,
         Err(error) => return Err(error.context(format!("the data is kept in {}", kept(&mut site)))),
@@ -123,6 +123,7 @@ fn measure(
     let done = Done::default();
     let load = Sessions::DbStress(load).load(&db, site, options.plan.seed);
     let mut sampler = Sampler::new(&db);
+    progress.plan(options.plan.turn);
     progress.step("everything at once");
     let scene = Scene { db: &db, site, options, done: &done };
     let (turn, footprints) =
@@ -136,8 +137,11 @@ fn measure(
     let ages = turn.series(Meter::Age).iter().map(|age| age / capacity).collect();
     let history = turn.series(Meter::History);
     drop((sampler, load));
+    progress.did(options.plan.turn);
     progress.step("checking every page, row and entry");
-    let report = db.verify(&VerifyOptions::default(), &mut |_| {})?;
+    let report = db.verify(&VerifyOptions::default(), &mut |at| {
+        progress.show_part((at.pages_done, at.pages_total), "pages");
+    })?;
     // What was left out may be wrong.
     let findings = report.findings.iter().chain(report.unchecked()).cloned().collect();
     db.close()?;
@@ -490,7 +494,8 @@ mod tests {
     fn the_first_failure_of_a_job_ends_the_load() {
         let dir = tempfile::tempdir().unwrap();
         let kind = DiskKind::Real { dir: dir.path().to_owned(), method: FlushMethod::Fsync };
-        let site = Site::load(&kind, &dbstress_tables(dbstress::Options::light(10, 1, 1), 1)).unwrap();
+        let site = Site::load(&kind, &dbstress_tables(dbstress::Options::light(10, 1, 1), 1), &mut Progress::hidden())
+            .unwrap();
         let options = Options { plan: Plan::default(), objects: 10, sessions: 1, pool_bytes: 8 << 20 };
         let db = site.open(&Settings::pool(options.pool_bytes)).unwrap();
         db.create_table(&definition("passing", false)).unwrap();

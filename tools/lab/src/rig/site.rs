@@ -13,6 +13,7 @@ use tempfile::TempDir;
 
 use super::tables::{Definition, TableSpec, definitions, fill};
 use crate::clock::PausableClock;
+use crate::progress::Progress;
 
 /// A kind of disk.
 #[derive(Clone, Debug, PartialEq)]
@@ -147,16 +148,16 @@ const LOAD_POOL: u64 = 64 << 20;
 
 impl Site {
     /// Loads `tables`, at memory speed if the disk is a model.
-    pub fn load(kind: &DiskKind, tables: &[TableSpec]) -> Result<Site> {
-        let site = Site::empty(kind, definitions(tables), false)?.filled(tables, LOAD_POOL)?;
+    pub fn load(kind: &DiskKind, tables: &[TableSpec], progress: &mut Progress) -> Result<Site> {
+        let site = Site::empty(kind, definitions(tables), false)?.filled(tables, LOAD_POOL, progress)?;
         site.set_slow(true);
         Ok(site)
     }
 
     /// As [`Site::load`], with a pool of `pool_bytes` for that. The requests to each file are
     /// counted, and the model of the disk stays off.
-    pub fn counted(kind: &DiskKind, tables: &[TableSpec], pool_bytes: u64) -> Result<Site> {
-        Site::empty(kind, definitions(tables), true)?.filled(tables, pool_bytes)
+    pub fn counted(kind: &DiskKind, tables: &[TableSpec], pool_bytes: u64, progress: &mut Progress) -> Result<Site> {
+        Site::empty(kind, definitions(tables), true)?.filled(tables, pool_bytes, progress)
     }
 
     fn empty(kind: &DiskKind, tables: Arc<[Definition]>, counted: bool) -> Result<Site> {
@@ -171,9 +172,9 @@ impl Site {
         Ok(Site { disk, model, is_model, name, tables, files: Vec::new(), dir })
     }
 
-    fn filled(mut self, tables: &[TableSpec], pool_bytes: u64) -> Result<Site> {
+    fn filled(mut self, tables: &[TableSpec], pool_bytes: u64, progress: &mut Progress) -> Result<Site> {
         let db = self.builder(&Settings::pool(pool_bytes)).create(&self.name).context("create the database")?;
-        fill(&db, tables, &self.tables)?;
+        fill(&db, tables, &self.tables, progress)?;
         self.files = db.list_tables().into_iter().map(|t| (t.name, t.file)).collect();
         db.close().context("close the loaded database")?;
         Ok(self)

@@ -6,6 +6,8 @@ use anyhow::{Context, Result};
 use holdfast::{Database, IndexDefinition, TableDefinition};
 use holdfast_workload::{dbstress, dbt2, sysbench};
 
+use crate::progress::Progress;
+
 /// The tables of the workloads: byte strings, encoded by the workload.
 pub(crate) type Definition = TableDefinition<&'static [u8], &'static [u8]>;
 
@@ -47,6 +49,25 @@ pub enum Content {
     DbStress(dbstress::Options, dbstress::Table),
 }
 
+impl Content {
+    /// The number of rows, of dbSTRESS those of the tables that grow.
+    pub fn rows(&self) -> u64 {
+        use dbstress::{HISTORY_PER_OBJECT, Table};
+        match *self {
+            Content::Sbtest(rows) => rows.into(),
+            Content::NewOrder(warehouses) => {
+                u64::from(warehouses) * u64::from(dbt2::DISTRICTS * dbt2::NEW_ORDERS_PER_DISTRICT)
+            }
+            Content::Stock(warehouses) => u64::from(warehouses) * u64::from(dbt2::STOCK_PER_WAREHOUSE),
+            Content::DbStress(options, Table::Object) => options.objects.into(),
+            Content::DbStress(options, Table::History | Table::HistoryIndex) => {
+                u64::from(options.objects) * u64::from(HISTORY_PER_OBJECT)
+            }
+            Content::DbStress(..) => 0,
+        }
+    }
+}
+
 /// The tables of dbSTRESS.
 pub fn dbstress_tables(options: dbstress::Options, seed: u64) -> Vec<TableSpec> {
     let tables = dbstress::table_names(options.hpk).iter().zip(dbstress::Table::ALL);
@@ -58,11 +79,21 @@ pub fn definitions(tables: &[TableSpec]) -> Arc<[Definition]> {
     tables.iter().map(|t| definition(t.name, matches!(t.content, Content::Sbtest(_)))).collect()
 }
 
+/// Rows between two reports of how far the loading is.
+const REPORT_EVERY: u64 = 10_000;
+
 /// Creates tables with their rows.
-pub fn fill(db: &Database, tables: &[TableSpec], definitions: &[Definition]) -> Result<()> {
+pub fn fill(db: &Database, tables: &[TableSpec], definitions: &[Definition], progress: &mut Progress) -> Result<()> {
+    let (mut done, total) = (0, tables.iter().map(|table| table.content.rows()).sum());
     for (table, definition) in tables.iter().zip(definitions) {
         let loaded = db.create_table_with(definition, |loader| {
-            let mut push = |key: &[u8], row: &[u8]| loader.push(key, row);
+            let mut push = |key: &[u8], row: &[u8]| {
+                done += 1;
+                if done % REPORT_EVERY == 0 {
+                    progress.show_part((done, total), "rows");
+                }
+                loader.push(key, row)
+            };
             match (table.content, table.seed) {
                 (Content::Sbtest(rows), seed) => sysbench::generate(seed, rows, 1..=rows, &mut push),
                 (Content::NewOrder(warehouses), _) => dbt2::generate_new_order(warehouses, &mut push),

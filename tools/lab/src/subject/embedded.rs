@@ -166,6 +166,7 @@ impl Subject for Embedded {
         while written < LAPS * lap && began.elapsed() < FILLING_MAX {
             let turn = self.warm_up(work, Duration::from_secs(1), progress)?;
             written += turn.values[Meter::Log as usize].unwrap_or(0.0) * turn.seconds;
+            progress.show_part(((written / 1e6) as u64, (LAPS * lap / 1e6) as u64), "MB of log");
         }
         self.site.set_slow(true);
         Ok(written >= LAPS * lap)

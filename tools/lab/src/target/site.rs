@@ -8,6 +8,7 @@ use holdfast_testkit::DiskModel;
 use super::embedded::Embedded;
 use super::{EMBEDDED, Site, Target, TargetSpec};
 use crate::pin::{Cores, Role};
+use crate::progress::Progress;
 pub use crate::rig::site::described;
 use crate::rig::site::{self, DiskKind};
 pub use crate::rig::tables::{Content, TableSpec};
@@ -33,8 +34,9 @@ impl EmbeddedSite {
         copies: usize,
         load_pool_bytes: u64,
         cores: Cores,
+        progress: &mut Progress,
     ) -> Result<EmbeddedSite> {
-        let mut all = vec![site::Site::counted(kind, tables, load_pool_bytes)?];
+        let mut all = vec![site::Site::counted(kind, tables, load_pool_bytes, progress)?];
         for _ in 1..copies {
             all.push(all[0].copy(kind)?);
         }

@@ -80,6 +80,9 @@ fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &
     for side in sides.iter_mut() {
         side.load(Data::Of(options.workload()), options.plan.seed, progress)?;
     }
+    let plan = &options.plan;
+    let cells = METHODS.len() * MODES.len() * (WIDTHS.len() + 1);
+    progress.plan((plan.turn * sides.len() as u32 + plan.cell(sides.len())) * cells as u32);
     let mut measured = Measured { cells: Vec::new(), visited: 0, variables: Health::default(), starts: Vec::new() };
     for (method, flush) in METHODS {
         let buffered = flush == FlushMethod::Fsync;
@@ -89,7 +92,7 @@ fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &
                 for width in WIDTHS {
                     let load = options.load(cache, rw_ratio, width)?;
                     let name = [method, mode, POOLS[0], &width.to_string()];
-                    measured.cells.push(cell(&name, sides, &load, &options.plan, progress)?);
+                    measured.cells.push(cell(&name, sides, &load, plan, progress)?);
                 }
             }
             measured.visited = 0;
@@ -104,7 +107,7 @@ fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &
             for (mode, rw_ratio) in MODES {
                 let load = options.load(cache, rw_ratio, WIDTHS[1])?;
                 let name = [method, mode, POOLS[1], &WIDTHS[1].to_string()];
-                measured.cells.push(cell(&name, sides, &load, &options.plan, progress)?);
+                measured.cells.push(cell(&name, sides, &load, plan, progress)?);
             }
             Ok(())
         })?;

@@ -4,6 +4,7 @@
 //! for some seconds, or that has other users, is measured as the engine had it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
@@ -136,6 +137,14 @@ pub(super) struct Bench<'a> {
 
 /// A turn of the loop is this many times shorter.
 const SHORTER: u32 = 4;
+/// Turns in which the pool fills.
+const WARM_UP: u32 = 2;
+
+/// The longest time of a pool size.
+pub(super) fn time(options: &Options) -> Duration {
+    let turns = options.plan.cell(options.threads.len());
+    options.plan.turn * WARM_UP + turns + turns / SHORTER
+}
 
 impl Bench<'_> {
     /// Runs the cells of one pool size. Also returns the engine's own charts.
@@ -150,7 +159,7 @@ impl Bench<'_> {
         let mut engine = Embedded::open(SIDES[ENGINE], Arc::clone(self.site), &Settings::pool(pool_bytes))?;
         let most = options.threads.iter().copied().max().unwrap_or(1);
         let warmers = Work { sessions: sessions(most.min(16)), seed: plan.seed.wrapping_add(1) };
-        engine.warm_up(&warmers, plan.turn * 2, progress)?;
+        engine.warm_up(&warmers, plan.turn * WARM_UP, progress)?;
         let bare = |threads| self.bare.run(threads, plan.turn / SHORTER);
         let (frames, tight) = (engine.frames(), pool_bytes < self.data_bytes);
         let alone = tight.then(|| bare(1)).transpose()?;

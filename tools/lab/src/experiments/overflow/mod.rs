@@ -60,7 +60,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.show(&format!("{} rows", options.rows));
     let kind = options.plan.files();
     let table = TableSpec { name: "sbtest", seed: options.plan.seed, content: Content::Sbtest(options.rows) };
-    let site = Arc::new(Site::load(&kind, &[table])?);
+    let site = Arc::new(Site::load(&kind, &[table], progress)?);
     let mut sides = SIDES.map(Series::new);
     let outcome = measure(&site, options, &mut sides, progress)?;
     let mut findings = findings(outcome, options, &sides);
@@ -75,18 +75,21 @@ fn measure(site: &Arc<Site>, options: &Options, sides: &mut [Series], progress: 
     let data_bytes = (map.pages() * db.cache_stats().0.page_size) as u64;
     db.close()?;
     let path = site.path().context("a real disk has a directory")?.join(file);
+    let sizes = options.shares.iter().map(|share| ((data_bytes as f64 * share) as u64).max(SMALLEST));
+    let mut pools: Vec<u64> = [SMALLEST].into_iter().chain(sizes).collect();
+    pools.dedup();
+    progress.plan(price::time(options) + cell::time(options) * pools.len() as u32);
     progress.step("the price of a miss");
     let page_bytes = 16 << 10;
     let frames = SMALLEST as usize / page_bytes;
     let bare = PageLoop { path: &path, page_bytes, direct: true, writes: None, frames, work_us: 0.0 };
     let prices = price::prices(site, options, &bare, progress)?;
+    progress.did(price::time(options));
     let mut outcome = Outcome { data_bytes, prices, cases: Vec::new(), half: Vec::new() };
-    let sizes = options.shares.iter().map(|share| ((data_bytes as f64 * share) as u64).max(SMALLEST));
-    let mut pools: Vec<u64> = [SMALLEST].into_iter().chain(sizes).collect();
-    pools.dedup();
     let bench = Bench { site, options, map: &map, data_bytes, bare };
     for bytes in pools {
         let (cases, charts) = bench.pool(bytes, sides, progress)?;
+        progress.did(cell::time(options));
         outcome.cases.extend(cases);
         if (bytes as f64 / data_bytes as f64 - 0.5).abs() < 0.01 {
             outcome.half = charts;

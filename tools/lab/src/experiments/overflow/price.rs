@@ -3,6 +3,7 @@
 //! of each page is read, so the difference contains little but the miss.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use holdfast_workload::sysbench::Mix;
@@ -26,6 +27,12 @@ pub(super) const BARE: usize = 2;
 
 /// The most processor time of a miss, as a multiple of that of a bare read.
 pub(super) const PRICE: Bar = Bar::AtMost(2.0);
+
+/// The longest time of all of it: a quarter of a turn to make all resident, and three parts of it
+/// for the selects that hit, as many for those that miss, and a half for the reads.
+pub(super) fn time(options: &Options) -> Duration {
+    options.plan.cell(options.threads.len()).mul_f64(2.25)
+}
 
 /// Processor microseconds of a miss in a round.
 pub(super) fn miss_us(round: &[&Turn]) -> Option<f64> {

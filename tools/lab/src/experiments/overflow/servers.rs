@@ -8,6 +8,8 @@
 //! On a server that the user names the pool is the server's own. There the table is larger, the
 //! clients read only its first rows, and the active set changes.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use mysql::prelude::Queryable;
 use serde_json::json;
@@ -75,13 +77,14 @@ impl OnServer for Options {
             side.make_tables(Data::Sbtest(options.rows), plan.seed, progress)?;
             row_bytes = column_of_tables(side, "data_length")? as f64 / f64::from(options.rows);
         }
+        progress.plan(time(options, sides.len()));
         let mut cells = Vec::new();
         // The smallest active set first: otherwise pages that do not fit would have to be evicted
         // first.
         for &share in options.shares.iter().rev() {
             let rows = ((pool as f64 / share / row_bytes) as u32).clamp(RANGE, options.rows);
             let work = |threads| work(rows, threads, plan.seed);
-            Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
+            Cell::warm_up(sides, &work(WARMERS), plan.turn * WARM_UP, progress)?;
             for &threads in &options.threads {
                 let asked = Asked { name: &[&pool_name(share), &threads.to_string()], judged: &[] };
                 cells.push(Cell::measure(asked, sides, &work(threads), plan, progress)?);
@@ -181,12 +184,13 @@ fn measure(options: &Options, sides: &mut [Side<'_>], cells: &mut Vec<Cell>, pro
         data_bytes = data_bytes.max(column_of_tables(side, "data_length + index_length")?);
         side.stop()?;
     }
+    progress.plan(time(options, sides.len()));
     for &share in &options.shares {
         settings.pool_bytes = ((data_bytes as f64 * share) as u64).max(SMALLEST);
         turns::with_servers(sides, &settings, |sides| {
             let pool = pool_name(share);
             let work = |threads| work(options.rows, threads, plan.seed);
-            Cell::warm_up(sides, &work(WARMERS), plan.turn * 2, progress)?;
+            Cell::warm_up(sides, &work(WARMERS), plan.turn * WARM_UP, progress)?;
             for &threads in &options.threads {
                 let judged = Judged::against_others(sides, tps, bar(share, threads));
                 let asked = Asked { name: &[&pool, &threads.to_string()], judged: &judged };
@@ -198,8 +202,16 @@ fn measure(options: &Options, sides: &mut [Side<'_>], cells: &mut Vec<Cell>, pro
     Ok(data_bytes)
 }
 
-/// Clients of the warm-up.
+/// Clients of the warm-up, and its turns.
 const WARMERS: usize = 8;
+const WARM_UP: u32 = 2;
+
+/// The longest time of the cells of so many sides.
+fn time(options: &Options, sides: usize) -> Duration {
+    let plan = &options.plan;
+    let a_share = plan.turn * WARM_UP * sides as u32 + plan.cell(sides) * options.threads.len() as u32;
+    a_share * options.shares.len() as u32
+}
 
 fn work(rows: u32, threads: usize, seed: u64) -> Oltp {
     let mut work = Oltp::read_only(rows, SCHEMA, threads, seed);

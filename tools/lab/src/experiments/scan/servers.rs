@@ -21,7 +21,7 @@ use crate::server::probe::Probe;
 use crate::server::released;
 use crate::server::slow_disk::SlowDisk;
 use crate::server::turns::INNODB;
-use crate::target::{Policy, PoolState, Query, Site, Target, TargetSpec};
+use crate::target::{Content, Policy, PoolState, Query, Site, Target, TargetSpec};
 
 /// Runs the experiment.
 pub fn run(options: &Options, model: Option<DiskModel>, progress: &mut Progress) -> Result<Document> {
@@ -103,11 +103,14 @@ fn fill(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut
     for sql in [create_new_order(), create_stock()] {
         conn.query_drop(format!("{sql} ENGINE={} CHARACTER SET latin1 COLLATE latin1_bin", contender.engine()))?;
     }
-    let mut told = |rows| progress.show(&format!("{SMALL}: {rows} rows"));
+    let (rows_small, rows_big) =
+        (Content::NewOrder(options.small_warehouses()), Content::Stock(options.big_warehouses()));
+    let (rows_small, total) = (rows_small.rows(), rows_small.rows() + rows_big.rows());
+    let mut told = |rows: u32| progress.show_part((rows.into(), total), "rows");
     let mut small = Insert::new(conn, SMALL, 3, dbt2::new_order_schema(), &mut told);
     dbt2::generate_new_order(options.small_warehouses(), |key, row| small.row(key, row))?;
     small.flush()?;
-    let mut told = |rows| progress.show(&format!("{BIG}: {rows} rows"));
+    let mut told = |rows: u32| progress.show_part((rows_small + u64::from(rows), total), "rows");
     let mut big = Insert::new(conn, BIG, 2, dbt2::stock_schema(), &mut told);
     dbt2::generate_stock(options.seed, options.big_warehouses(), |key, row| big.row(key, row))?;
     big.flush()?;

@@ -51,7 +51,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let scale = options.scale;
     progress.step("loading the tables");
     progress.show(&format!("{} and {} rows", scale.hot_rows(), scale.big_rows()));
-    let site = &load(options)?;
+    let site = &load(options, progress)?;
     site.set_slow(false);
     // The sampling thread runs on another core than the OLTP sessions.
     options.cores.pin(Role::Background);
@@ -61,9 +61,11 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let mut plan: Vec<_> = options.plan().into_iter().enumerate().collect();
     // What the experiment is about comes first, and is on the terminal within seconds.
     plan.sort_by_key(|(_, run)| !shows_the_point(run));
+    stage.progress.plan(plan.iter().map(|(_, run)| options.time(run)).sum());
     let mut outcomes = Vec::new();
     for (place, run) in plan {
         outcomes.push((place, stage.run(&mut ceiling, run)?));
+        stage.progress.did(options.time(&run));
     }
     outcomes.sort_by_key(|(place, _)| *place);
     let outcomes: Vec<PolicyOutcome> = outcomes.into_iter().map(|(_, outcome)| outcome).collect();
@@ -77,13 +79,14 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
 }
 
 /// Loads table 0, [`HOT`], and table 1, [`BIG`], in two copies.
-fn load(options: &Options) -> Result<EmbeddedSite> {
+fn load(options: &Options, progress: &mut Progress) -> Result<EmbeddedSite> {
     let scale = options.scale;
     let table = |name, seed, rows| TableSpec { name, seed, content: Content::Sbtest(rows) };
     let tables =
         [table(HOT, options.seed, scale.hot_rows()), table(BIG, options.seed.wrapping_add(1), scale.big_rows())];
     let disk = disk(options.real_disk.as_deref(), scale.disk());
-    EmbeddedSite::load(&disk, &tables, 2, scale.ceiling_bytes(), options.cores.clone()).context("load the tables")
+    let loaded = EmbeddedSite::load(&disk, &tables, 2, scale.ceiling_bytes(), options.cores.clone(), progress);
+    loaded.context("load the tables")
 }
 
 /// True for the cold start that collapses, and for the one that does not.

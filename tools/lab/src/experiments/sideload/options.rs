@@ -73,6 +73,17 @@ impl Options {
         };
         plan.into_iter().flat_map(starts).collect()
     }
+
+    /// The time of a run, about: of a cold start half of what it may take.
+    pub(super) fn time(&self, &(policy, start, rate): &Planned) -> Duration {
+        let turns = if matches!(policy, Policy::Holdfast { .. }) { self.turns } else { self.turns.div_ceil(2) };
+        let beside = rate.map_or_else(|| turns as f64 * self.turn_minutes * 2.0, |_| self.rate_minutes);
+        let before = match start {
+            Start::Warm => 3.0,
+            Start::Cold => 1.0 + self.cold_minutes / 2.0,
+        };
+        self.scale.minutes(before + beside + 0.5)
+    }
 }
 
 /// The load that starts first.

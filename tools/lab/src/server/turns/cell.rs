@@ -40,7 +40,9 @@ impl Cell {
     ) -> Result<Cell> {
         let phase = asked.name.join(", ");
         progress.step(&phase);
-        Cell::of_turns(asked, sides, plan.rounds, |_, side| side.turn(work, &phase, plan.turn, progress))
+        let cell = Cell::of_turns(asked, sides, plan.rounds, |_, side| side.turn(work, &phase, plan.turn, progress));
+        progress.did(plan.cell(sides.len()));
+        cell
     }
 
     /// Gives the sides turns, which `turn` makes from the side's number and the side.
@@ -77,6 +79,7 @@ impl Cell {
     ) -> Result<()> {
         for side in sides {
             side.warm_up(work, duration, progress)?;
+            progress.did(duration);
         }
         Ok(())
     }

@@ -29,6 +29,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The longest time of a cell with so many sides.
+    pub(crate) fn cell(&self, sides: usize) -> Duration {
+        self.turn * (self.rounds.most.max(1) * sides) as u32
+    }
+
     /// Files past the system's cache in that directory.
     pub(crate) fn files(&self) -> DiskKind {
         DiskKind::files(&self.dir)

@@ -226,7 +226,7 @@ impl<'c> Side<'c> {
                 load::prepare(cache, &address, &script(cache, workload.script())?, SCHEMA, &asked)?;
             }
             Data::Sbtest(rows) => {
-                let mut told = |done| progress.show(&format!("{done} of {rows} rows"));
+                let mut told = |done: u32| progress.show_part((done.into(), rows.into()), "rows");
                 let conn = self.conn()?;
                 conn.query_drop(format!("USE {SCHEMA}"))?;
                 data::load_one(conn, (HOT, engine), seed, rows, &mut told)?;
@@ -340,9 +340,9 @@ impl Subject for Side<'_> {
         Ok(old.iter().zip(&new).filter(|(a, b)| a != b).count() as u64)
     }
 
-    fn fill_log(&mut self, work: &Oltp, lap: f64, _: &mut Progress) -> Result<bool> {
+    fn fill_log(&mut self, work: &Oltp, lap: f64, progress: &mut Progress) -> Result<bool> {
         self.durable(0)?;
-        let full = self.write_log(LAPS * lap, work.seed)?;
+        let full = self.write_log(LAPS * lap, work.seed, progress)?;
         self.durable(1)?;
         if self.on_model {
             self.own()?.slow_down()?;
@@ -364,7 +364,7 @@ impl Side<'_> {
 
     /// Updates rows in random order on connections of its own, until `enough` bytes of log are
     /// written. False if there was not enough time.
-    fn write_log(&mut self, enough: f64, seed: u64) -> Result<bool> {
+    fn write_log(&mut self, enough: f64, seed: u64, progress: &mut Progress) -> Result<bool> {
         let workload = self.tables.context("the tables are made")?;
         let (before, began) = (self.written()?, Instant::now());
         let connections = (0..FILLERS).map(|_| self.connect()).collect::<Result<Vec<_>>>()?;
@@ -378,7 +378,10 @@ impl Side<'_> {
             let mut result = Ok(false);
             while matches!(result, Ok(false)) && began.elapsed() < FILLING_MAX {
                 std::thread::sleep(Duration::from_millis(100));
-                result = self.written().map(|now| now - before >= enough);
+                result = self.written().map(|now| {
+                    progress.show_part((((now - before) / 1e6) as u64, (enough / 1e6) as u64), "MB of log");
+                    now - before >= enough
+                });
             }
             stop.store(true, Ordering::Release);
             for filler in fillers {

@@ -87,9 +87,10 @@ fn measure(
     let mut conn = on_server.connect()?;
     conn.query_drop(format!("USE {SCHEMA}"))?;
     let rows = [scale.hot_rows(), scale.big_rows()];
-    let mut told = |done| progress.show(&format!("{done} of {} rows", rows[0] + rows[1]));
+    let mut told = |done: u32| progress.show_part((done.into(), (rows[0] + rows[1]).into()), "rows");
     data::load(&mut conn, contender.engine(), options.oltp.seed, rows, &mut told)?;
     let mut outcomes = Vec::new();
+    progress.plan(options.times.of_start(contender) * 2);
     for start in [Start::Cold, Start::Warm] {
         let (big_rows, oltp) = (scale.big_rows(), options.oltp.clone());
         let spec = Spec { contender, pool_bytes, big_rows, listed: true, oltp };
@@ -98,6 +99,7 @@ fn measure(
         let (parts, own) = (parts(options, contender, start), bench(own, contender));
         let of = Run { parts, own, ceiling: None, progress }.run()?;
         outcomes.push(ContenderOutcome { contender, of });
+        progress.did(options.times.of_start(contender));
     }
     Ok(outcomes)
 }

@@ -72,6 +72,13 @@ impl Times {
             }
         }
     }
+
+    /// The time of a start of a contender, about: a dump as long as a hot table may take, which
+    /// takes half of that, and the turns.
+    pub(super) fn of_start(&self, contender: Contender) -> Duration {
+        let (rounds, own, ceiling) = self.turns(contender);
+        self.patience * 3 / 2 + self.alone * 2 + (own + ceiling) * rounds.least as u32
+    }
 }
 
 /// Runs the experiment.
@@ -81,6 +88,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Vec<ContenderOu
     holdfast_server::build(&cache).context("the engine for the server could not be built")?;
     apt::fetch_sysbench(&cache)?;
     let mut outcomes = Vec::new();
+    progress.plan(options.contenders.iter().map(|&one| options.times.of_start(one) * 2).sum());
     let mut rest = options.contenders.as_slice();
     while let Some(first) = rest.first() {
         // Contenders of one engine have one set of data, and one ceiling.
@@ -161,6 +169,7 @@ impl<'a> Stage<'a> {
                 let parts = parts(self.options, contender, start);
                 let of = Run { parts, own, ceiling: Some(&mut ceiling), progress }.run()?;
                 outcomes.push(ContenderOutcome { contender, of });
+                progress.did(self.options.times.of_start(contender));
             }
         }
         Ok(())
@@ -178,7 +187,7 @@ impl<'a> Stage<'a> {
         conn.query_drop(format!("CREATE DATABASE {SCHEMA}"))?;
         conn.query_drop(format!("USE {SCHEMA}"))?;
         let rows = [scale.hot_rows(), scale.big_rows()];
-        let mut told = |done| progress.show(&format!("{done} of {} rows", rows[0] + rows[1]));
+        let mut told = |done: u32| progress.show_part((done.into(), (rows[0] + rows[1]).into()), "rows");
         data::load(conn, contender.engine(), self.options.oltp.seed, rows, &mut told)?;
         for statement in contender.settle() {
             conn.query_drop(statement)?;
