@@ -1,131 +1,27 @@
-//! The engine in this process under load: the threads of a run and the way they are paused.
-//! OLTP sessions and the dump stop at a [`Gate`] between two transactions or rows.
-//!
-//! # Protocol
-//! 1. Every worker calls `Gate::pass` again and again.
-//! 2. `Gate::pause` returns when all of them wait at the gate, so nothing happens to the target
-//!    during a pause.
-//! 3. [`Gate::resume`] lets them go on.
-//! 4. A worker whose own stop flag is set ends.
+//! The engine in this process under load: OLTP sessions and a dump, which wait at the gates of their
+//! [`Load`]s between two transactions or rows while the target is paused.
 //!
 //! All times are the target's ([`crate::clock::PausableClock`]), which does not pass during a
 //! pause.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
-use hdrhistogram::Histogram;
+use anyhow::{Result, anyhow};
 use holdfast_io::Clock;
 use holdfast_workload::dist::{Distribution, Kind};
 use holdfast_workload::dump::{self, Formatter};
 use holdfast_workload::rate::{Next, Schedule};
 use holdfast_workload::sysbench::{self, Client, Mix};
 use holdfast_workload::{Scan, TableNo};
-use parking_lot::{Condvar, Mutex};
 
 use crate::bench::{Counters, Loaded};
 use crate::experiments::sideload::HOT;
 use crate::pin::{Cores, Role};
+use crate::rig::load::{Load, Post, Work, nanos};
 use crate::target::embedded::Embedded;
 use crate::target::{FREE, PoolState, Resident, Target};
-
-/// The gate where workers wait while their target is paused.
-#[derive(Debug, Default)]
-struct Gate {
-    closed: AtomicBool,
-    state: Mutex<GateState>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct GateState {
-    workers: usize,
-    waiting: usize,
-}
-
-impl Gate {
-    /// Waits while the gate is closed. False if the worker must end.
-    fn pass(&self, stop: &AtomicBool) -> bool {
-        if self.closed.load(Ordering::Acquire) {
-            let mut state = self.state.lock();
-            state.waiting += 1;
-            self.changed.notify_all();
-            while self.closed.load(Ordering::Acquire) && !stop.load(Ordering::Acquire) {
-                self.changed.wait(&mut state);
-            }
-            state.waiting -= 1;
-        }
-        !stop.load(Ordering::Acquire)
-    }
-
-    /// Closes the gate, and returns when every worker waits at it.
-    fn pause(&self) {
-        self.closed.store(true, Ordering::Release);
-        let mut state = self.state.lock();
-        while state.waiting < state.workers {
-            self.changed.wait(&mut state);
-        }
-    }
-
-    /// Opens the gate.
-    fn resume(&self) {
-        let _state = self.state.lock();
-        self.closed.store(false, Ordering::Release);
-        self.changed.notify_all();
-    }
-
-    fn enter(&self) {
-        self.state.lock().workers += 1;
-    }
-
-    fn leave(&self) {
-        self.state.lock().workers -= 1;
-        self.changed.notify_all();
-    }
-
-    fn wake(&self) {
-        let _state = self.state.lock();
-        self.changed.notify_all();
-    }
-}
-
-/// The counts of the workers so far.
-#[derive(Debug)]
-struct Work {
-    transactions: AtomicU64,
-    /// Rows dumped.
-    dumped_rows: AtomicU64,
-    /// Dumps finished.
-    dumps: AtomicU64,
-    /// Latencies of transactions since they were last taken, in microseconds.
-    latency: Mutex<Histogram<u64>>,
-}
-
-/// The longest latency that is distinguished, in microseconds: ten minutes.
-const LATENCY_MAX_US: u64 = 600_000_000;
-
-impl Work {
-    fn new() -> Work {
-        let histogram = Histogram::new_with_bounds(1, LATENCY_MAX_US, 3).expect("the bounds are in order");
-        Work {
-            transactions: AtomicU64::new(0),
-            dumped_rows: AtomicU64::new(0),
-            dumps: AtomicU64::new(0),
-            latency: Mutex::new(histogram),
-        }
-    }
-
-    /// Takes the latencies recorded since the last call.
-    fn take_latency(&self) -> Histogram<u64> {
-        let mut latency = self.latency.lock();
-        let taken = latency.clone();
-        latency.reset();
-        taken
-    }
-}
 
 /// An OLTP load.
 #[derive(Clone, Copy, Debug)]
@@ -152,41 +48,23 @@ pub struct DumpLoad {
     pub rows_per_second: Option<f64>,
 }
 
-struct Worker {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<()>>,
-}
-
 /// The workers of one target.
 pub struct Workers {
     target: Arc<Embedded>,
     cores: Cores,
     load: (OltpLoad, DumpLoad),
-    gate: Arc<Gate>,
-    work: Arc<Work>,
-    oltp: Vec<Worker>,
-    dump: Vec<Worker>,
+    oltp: Load,
+    dump: Load,
+    /// Transactions and rows of the loads before these.
+    before: [u64; 2],
+    /// Dumps finished.
+    dumps: Arc<AtomicU64>,
+    runs: bool,
     hurries: bool,
     /// The state of the pool when the counters were read last.
     pub pool: PoolState,
     /// Pages per row of the table that is dumped, once they are known.
     pub pages_per_row: f64,
-    /// Rows dumped when the dump was started.
-    dumped_before: u64,
-}
-
-/// The parts of a worker thread.
-struct Place {
-    target: Arc<Embedded>,
-    gate: Arc<Gate>,
-    work: Arc<Work>,
-    stop: Arc<AtomicBool>,
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.gate.leave();
-    }
 }
 
 impl Workers {
@@ -196,66 +74,48 @@ impl Workers {
             target: Arc::new(target),
             cores,
             load,
-            gate: Arc::new(Gate::default()),
-            work: Arc::new(Work::new()),
-            oltp: Vec::new(),
-            dump: Vec::new(),
+            oltp: Load::none(),
+            dump: Load::none(),
+            before: [0; 2],
+            dumps: Arc::default(),
+            runs: false,
             hurries: false,
             pool: PoolState::default(),
             pages_per_row: 0.0,
-            dumped_before: 0,
         }
     }
 
     /// Dumps finished.
     pub fn dumps(&self) -> u64 {
-        self.work.dumps.load(Ordering::Relaxed)
+        self.dumps.load(Ordering::Relaxed)
     }
 
     /// Starts a dump. A running one is stopped first.
     pub fn dump(&mut self, load: DumpLoad) -> Result<()> {
-        self.stop_dump()?;
-        self.dumped_before = self.dumped();
-        let cores = self.cores.clone();
-        let worker = self.spawn("dump", move |place| {
-            cores.pin(Role::Dump);
-            dump(place, &load)
-        })?;
-        self.dump.push(worker);
+        self.dump.end()?;
+        self.before[1] += self.dump.done();
+        let (target, cores, dumps) = (Arc::clone(&self.target), self.cores.clone(), Arc::clone(&self.dumps));
+        self.dump = Load::start(&[], vec![Box::new(Dump { target, cores, load, dumps })])?;
+        self.dump.set_running(self.runs);
         Ok(())
-    }
-
-    fn spawn(&self, name: &str, body: impl FnOnce(&Place) -> Result<()> + Send + 'static) -> Result<Worker> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let place = Place {
-            target: Arc::clone(&self.target),
-            gate: Arc::clone(&self.gate),
-            work: Arc::clone(&self.work),
-            stop: Arc::clone(&stop),
-        };
-        self.gate.enter();
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || body(&place));
-        Ok(Worker { stop, thread: thread.context("start a thread")? })
     }
 }
 
 impl Loaded for Workers {
     fn start_oltp(&mut self, rate: Option<f64>) -> Result<()> {
-        self.stop_oltp()?;
+        self.oltp.end()?;
+        self.before[0] += self.oltp.done();
         let load = OltpLoad { rate, ..self.load.0 };
-        for session in 0..load.sessions {
-            let cores = self.cores.clone();
-            let worker = self.spawn(&format!("oltp-{session}"), move |place| {
-                cores.pin(Role::Oltp(session));
-                oltp(place, load, session)
-            })?;
-            self.oltp.push(worker);
-        }
+        let session = |session| -> Box<dyn Work> {
+            Box::new(Oltp { target: Arc::clone(&self.target), cores: self.cores.clone(), load, session })
+        };
+        self.oltp = Load::start(&[], (0..load.sessions).map(session).collect())?;
+        self.oltp.set_running(self.runs);
         Ok(())
     }
 
     fn stop_oltp(&mut self) -> Result<()> {
-        stop_all(&self.gate, self.oltp.drain(..).collect())
+        self.oltp.end()
     }
 
     fn start_dump(&mut self) -> Result<()> {
@@ -264,15 +124,20 @@ impl Loaded for Workers {
     }
 
     fn stop_dump(&mut self) -> Result<()> {
-        stop_all(&self.gate, self.dump.drain(..).collect())
+        self.dump.end()
     }
 
     fn set_running(&mut self, runs: bool) {
+        self.runs = runs;
+        let loads = [&self.oltp, &self.dump];
         if runs {
             self.target.clock().resume();
-            self.gate.resume();
         } else {
-            self.gate.pause();
+            // Both, before one is waited for.
+            loads.iter().for_each(|load| load.hold());
+        }
+        loads.iter().for_each(|load| load.set_running(runs));
+        if !runs {
             self.target.clock().pause();
         }
     }
@@ -287,35 +152,27 @@ impl Loaded for Workers {
         self.target.clock().now().as_secs_f64()
     }
 
-    /// A worker ends only when it fails.
     fn check(&mut self) -> Result<()> {
-        let ended = |w: &Worker| w.thread.is_finished();
-        if self.oltp.iter().any(ended) {
-            return self.stop_oltp();
-        }
-        if self.dump.iter().any(ended) {
-            return self.stop_dump();
-        }
-        Ok(())
+        [&mut self.oltp, &mut self.dump].into_iter().filter(|load| load.has_ended()).try_for_each(Load::end)
     }
 
     fn counters(&mut self) -> Result<Counters> {
-        let commits = self.work.transactions.load(Ordering::Relaxed);
+        let commits = self.before[0] + self.oltp.done();
         self.pool = self.target.pool()?;
         let (made_young, not_young) = (Some(self.pool.made_young), Some(self.pool.not_young));
         Ok(Counters { commits, hot_reads: Some(self.pool.disk_reads(HOT)), made_young, not_young })
     }
 
     fn dumped(&self) -> u64 {
-        self.work.dumped_rows.load(Ordering::Relaxed)
+        self.before[1] + self.dump.done()
     }
 
     fn pool_turnovers(&self) -> f64 {
-        (self.dumped() - self.dumped_before) as f64 * self.pages_per_row / self.pool.pool_pages as f64
+        self.dump.done() as f64 * self.pages_per_row / self.pool.pool_pages as f64
     }
 
     fn take_p95(&mut self) -> Option<f64> {
-        Some(self.work.take_latency().value_at_quantile(0.95) as f64 / 1000.0)
+        self.oltp.take_latencies().transaction_ms(95.0)
     }
 
     /// That of the pool when the counters were read last.
@@ -326,52 +183,43 @@ impl Loaded for Workers {
     }
 }
 
-impl Drop for Workers {
-    fn drop(&mut self) {
-        // A caller that needs the failures has stopped the workers before.
-        let _ = self.stop_oltp();
-        let _ = self.stop_dump();
-    }
-}
-
-fn stop_all(gate: &Gate, workers: Vec<Worker>) -> Result<()> {
-    workers.iter().for_each(|w| w.stop.store(true, Ordering::Release));
-    gate.wake();
-    let mut result = Ok(());
-    for worker in workers {
-        let ended = worker.thread.join().unwrap_or_else(|_| Err(anyhow!("a worker thread panicked")));
-        result = result.and(ended);
-    }
-    result
-}
-
 /// The longest sleep between two checks of the gate.
 const NAP: Duration = Duration::from_millis(2);
 
-fn oltp(place: &Place, load: OltpLoad, session: usize) -> Result<()> {
-    let clock = place.target.clock();
-    let mut sql = place.target.sql();
-    let distribution = Distribution::new(load.distribution, u64::from(load.rows));
-    let mut client = Client::new(load.mix, load.rows, distribution, load.seed, session as u64);
-    let seed = load.seed ^ session as u64;
-    let mut schedule = load.rate.map(|rate| Schedule::new(rate / load.sessions as f64, clock.now(), seed));
-    while place.gate.pass(&place.stop) {
-        let now = clock.now();
-        let due = match schedule.as_mut().map(|s| s.poll(now)) {
-            None => now,
-            Some(Next::Due(at)) => at,
-            Some(Next::At(at)) => {
-                clock.sleep((at - now).min(NAP));
-                continue;
-            }
-        };
-        client.event(&mut sql).map_err(|f| anyhow!("OLTP: {f}"))?;
-        let latency = clock.now().saturating_sub(due);
-        place.work.transactions.fetch_add(1, Ordering::Relaxed);
-        let micros = u64::try_from(latency.as_micros()).unwrap_or(u64::MAX);
-        place.work.latency.lock().saturating_record(micros.max(1));
+/// A session of the OLTP load.
+struct Oltp {
+    target: Arc<Embedded>,
+    cores: Cores,
+    load: OltpLoad,
+    session: usize,
+}
+
+impl Work for Oltp {
+    fn work(&mut self, post: &Post) -> Result<()> {
+        self.cores.pin(Role::Oltp(self.session));
+        let (load, session, clock) = (self.load, self.session as u64, self.target.clock());
+        let mut sql = self.target.sql();
+        let distribution = Distribution::new(load.distribution, u64::from(load.rows));
+        let mut client = Client::new(load.mix, load.rows, distribution, load.seed, session);
+        let share = load.rate.map(|rate| rate / load.sessions as f64);
+        let mut schedule = share.map(|rate| Schedule::new(rate, clock.now(), load.seed ^ session));
+        while post.pass() {
+            let now = clock.now();
+            let due = match schedule.as_mut().map(|s| s.poll(now)) {
+                None => now,
+                Some(Next::Due(at)) => at,
+                Some(Next::At(at)) => {
+                    clock.sleep((at - now).min(NAP));
+                    continue;
+                }
+            };
+            client.event(&mut sql).map_err(|f| anyhow!("OLTP: {f}"))?;
+            let latency = clock.now().saturating_sub(due);
+            post.done(1);
+            post.latencies().record(None, nanos(latency), 1);
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Rows between two checks of gate and pace by the dump.
@@ -379,34 +227,45 @@ const DUMP_STRIDE: u64 = 256;
 /// How far the dump may catch up after a delay.
 const DUMP_BURST: Duration = Duration::from_millis(5);
 
-fn dump(place: &Place, load: &DumpLoad) -> Result<()> {
-    let clock = place.target.clock();
-    let mut rows = place.target.rows();
-    let mut next = clock.now();
-    let pause = load.rows_per_second.map(|rate| Duration::from_secs_f64(DUMP_STRIDE as f64 / rate));
-    while place.gate.pass(&place.stop) {
-        let mut formatter = Formatter::new(&load.name, sysbench::schema());
-        let mut counted = 0;
-        let written = dump::dump(&mut rows, load.table, &mut formatter, load.scan, &mut |written| {
-            if !written.rows.is_multiple_of(DUMP_STRIDE) {
-                return true;
-            }
-            place.work.dumped_rows.fetch_add(written.rows - counted, Ordering::Relaxed);
-            counted = written.rows;
-            if let Some(pause) = pause {
-                let now = clock.now();
-                next = (next + pause).max(now.saturating_sub(DUMP_BURST));
-                if next > now {
-                    clock.sleep(next - now);
+/// The thread of the dump, which counts its rows.
+struct Dump {
+    target: Arc<Embedded>,
+    cores: Cores,
+    load: DumpLoad,
+    /// Dumps finished.
+    dumps: Arc<AtomicU64>,
+}
+
+impl Work for Dump {
+    fn work(&mut self, post: &Post) -> Result<()> {
+        self.cores.pin(Role::Dump);
+        let (load, clock) = (&self.load, self.target.clock());
+        let mut rows = self.target.rows();
+        let mut next = clock.now();
+        let pause = load.rows_per_second.map(|rate| Duration::from_secs_f64(DUMP_STRIDE as f64 / rate));
+        while post.pass() {
+            let mut formatter = Formatter::new(&load.name, sysbench::schema());
+            let (mut counted, mut goes_on) = (0, true);
+            let written = dump::dump(&mut rows, load.table, &mut formatter, load.scan, &mut |written| {
+                if !written.rows.is_multiple_of(DUMP_STRIDE) {
+                    return true;
                 }
-            }
-            place.gate.pass(&place.stop)
-        });
-        let written = written.map_err(|f| anyhow!("dump: {f}"))?;
-        place.work.dumped_rows.fetch_add(written.rows - counted, Ordering::Relaxed);
-        if !place.stop.load(Ordering::Acquire) {
-            place.work.dumps.fetch_add(1, Ordering::Relaxed);
+                post.done(written.rows - counted);
+                counted = written.rows;
+                if let Some(pause) = pause {
+                    let now = clock.now();
+                    next = (next + pause).max(now.saturating_sub(DUMP_BURST));
+                    if next > now {
+                        clock.sleep(next - now);
+                    }
+                }
+                goes_on = post.pass();
+                goes_on
+            });
+            let written = written.map_err(|f| anyhow!("dump: {f}"))?;
+            post.done(written.rows - counted);
+            self.dumps.fetch_add(u64::from(goes_on), Ordering::Relaxed);
         }
+        Ok(())
     }
-    Ok(())
 }

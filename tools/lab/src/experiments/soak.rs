@@ -121,13 +121,13 @@ fn measure(
 ) -> Result<(Outcome, Vec<Chart>)> {
     let db = site.open(&Settings::pool(options.pool_bytes))?;
     let done = Done::default();
-    let load = Sessions::DbStress(load).load(&db, site, options.plan.seed);
+    let mut load = Sessions::DbStress(load).load(&db, site, options.plan.seed, 1)?;
     let mut sampler = Sampler::new(&db);
     progress.plan(options.plan.turn);
     progress.step("everything at once");
     let scene = Scene { db: &db, site, options, done: &done };
     let (turn, footprints) =
-        beside(scene, |goes_on| sampler.run_while("soak", &load, options.plan.turn, progress, goes_on))?;
+        beside(scene, |goes_on| sampler.run_while("soak", &mut load, options.plan.turn, progress, goes_on))?;
     let mut series = Series::new("Soak");
     series.add("soak", &turn);
     let mut charts = series.own_charts();

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -59,24 +60,24 @@ impl Session for Burner {
     }
 }
 
-/// Sessions that use `cpu_us` microseconds of processor time per transaction each.
-pub fn burners(cpu_us: f64, sessions: usize) -> Load<'static> {
+/// Sessions that use `cpu_us` microseconds of processor time per transaction each, and time `group`
+/// transactions in a row as one.
+pub fn burners(cpu_us: f64, sessions: usize, group: u64) -> Result<Load> {
     let work = Work::of(cpu_us);
-    let session = |_| -> Box<dyn Session> { Box::new(Burner(work.clone())) };
-    Load::new(&[], (0..sessions).map(session).collect())
+    Load::of(&[], group, (0..sessions).map(|_| Burner(work.clone())))
 }
 
 /// The cores that `sessions` threads get that only compute: fewer than the machine has while its
 /// neighbours work.
 pub fn cores(sessions: usize) -> Result<f64> {
-    let turn = burners(200.0, sessions).run(Duration::from_millis(300), &mut |_| Ok(()))?;
+    let turn = burners(200.0, sessions, 1)?.run(Duration::from_millis(300), &mut |_| Ok(()))?;
     Ok(turn.cpu_seconds.unwrap_or(0.0) / turn.seconds.max(1e-9))
 }
 
 /// Processor microseconds of a transaction of `load`, all threads of the engine included, while
 /// `beside` other threads compute. With all cores at work each is slower than one by itself: its
 /// clock is lower, and two cores of the operating system may be two threads of one.
-pub fn price(load: &Load<'_>, beside: usize, duration: Duration) -> Result<f64> {
+pub fn price(load: &mut Load, beside: usize, duration: Duration) -> Result<f64> {
     let stop = AtomicBool::new(false);
     let before = cpu::process();
     let (turn, others) = std::thread::scope(|scope| {
@@ -210,16 +211,16 @@ impl Frames {
 
 /// A session that reads and writes pages at random places, synchronously.
 #[repr(align(128))]
-struct PageUser<'f> {
+struct PageUser {
     read: File,
     write: Option<(File, f64)>,
     pages: u64,
-    frames: &'f Frames,
+    frames: Arc<Frames>,
     work: Work,
     rng: Rng,
 }
 
-impl Session for PageUser<'_> {
+impl Session for PageUser {
     fn transaction(&mut self, _: &mut dyn FnMut(usize)) -> Result<()> {
         self.work.do_it();
         let mut frame = self.frames.any(&mut self.rng);
@@ -235,21 +236,21 @@ impl PageLoop<'_> {
     /// Runs the loop on `threads` threads. A transaction is a page.
     pub fn run(&self, threads: usize, duration: Duration) -> Result<Turn> {
         let len = std::fs::metadata(self.path).with_context(|| format!("look at {}", self.path.display()))?.len();
-        let frames = Frames::new(self.frames.max(threads), self.page_bytes);
+        let frames = Arc::new(Frames::new(self.frames.max(threads), self.page_bytes));
         let work = Work::of(self.work_us);
-        let mut sessions: Vec<Box<dyn Session + '_>> = Vec::new();
+        let mut sessions = Vec::new();
         for n in 0..threads {
             let write = |(path, share): (&Path, f64)| Ok::<_, anyhow::Error>((self.open(path, true)?, share));
-            sessions.push(Box::new(PageUser {
+            sessions.push(PageUser {
                 read: self.open(self.path, false)?,
                 write: self.writes.map(write).transpose()?,
                 pages: (len / self.page_bytes as u64).max(1),
-                frames: &frames,
+                frames: Arc::clone(&frames),
                 work: work.clone(),
                 rng: Rng::for_part(17, n as u64),
-            }));
+            });
         }
-        let turn = Load::new(&[], sessions).run(duration, &mut |_| Ok(()))?;
+        let turn = Load::of(&[], 1, sessions.into_iter())?.run(duration, &mut |_| Ok(()))?;
         Ok(turn.of_pages(self.writes.map_or(0.0, |(_, share)| share)))
     }
 
@@ -276,7 +277,7 @@ pub fn scratch(path: &Path) -> Result<NamedTempFile> {
 
 /// Appends and syncs in a loop on a thread of its own, until it is dropped.
 pub struct SyncLoop {
-    done: std::sync::Arc<(AtomicU64, AtomicBool)>,
+    done: Arc<(AtomicU64, AtomicBool)>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
@@ -285,8 +286,8 @@ impl SyncLoop {
     pub fn start(dir: &Path) -> Result<SyncLoop> {
         let path = dir.join("sync-loop");
         let file = File::create(&path).with_context(|| format!("create {}", path.display()))?;
-        let done = std::sync::Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
-        let shared = std::sync::Arc::clone(&done);
+        let done = Arc::new((AtomicU64::new(0), AtomicBool::new(false)));
+        let shared = Arc::clone(&done);
         let thread = std::thread::Builder::new().name("sync-loop".into()).spawn(move || {
             let mut at = 0;
             while !shared.1.load(Ordering::Acquire)

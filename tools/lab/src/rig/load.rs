@@ -1,51 +1,150 @@
-//! Sessions at full speed. A [`Load`] owns them between turns, so that two loads can be run in
-//! turns; a turn starts a thread for each session, lets them run, and joins them.
-//! Each session records into histograms of its own; the thread that drives the turn takes them once
-//! a second.
+//! Sessions: threads that stay, and work while their gate is open. So two loads can be run in turns.
+//! Each session records into histograms of its own, which the thread that drives the load takes.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::Thread;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::{JoinHandle, Thread};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
+use super::gate::Gate;
 use crate::rig::cpu;
 use crate::subject::turn::{Latencies, Turn};
 
-/// The work of one session. An implementation occupies cache lines of its own (`align(128)`), since
-/// sessions are created one after the other and the allocator puts them side by side.
+/// A session that runs transactions at full speed. An implementation occupies cache lines of its own
+/// (`align(128)`), since sessions are created one after the other and the allocator puts them side
+/// by side.
 pub trait Session: Send {
     /// Runs one transaction, and calls `done` with the class of each statement after it.
     fn transaction(&mut self, done: &mut dyn FnMut(usize)) -> Result<()>;
 }
 
-/// The counts of one session in this turn. It occupies cache lines of its own, so that sessions do
-/// not contend for it.
+/// The work of one thread.
+pub trait Work: Send {
+    /// Works until [`Post::pass`] is false. A return before that ends the load.
+    fn work(&mut self, post: &Post) -> Result<()>;
+}
+
+/// A [`Session`], and the transactions in a row that are timed as one.
+struct FullSpeed<S>(S, u64);
+
+impl<S: Session> Work for FullSpeed<S> {
+    fn work(&mut self, post: &Post) -> Result<()> {
+        let mut classes: Vec<(usize, u64)> = Vec::new();
+        while post.pass() {
+            classes.clear();
+            let begin = Instant::now();
+            let mut last = begin;
+            for _ in 0..self.1 {
+                self.0.transaction(&mut |class| {
+                    let now = Instant::now();
+                    classes.push((class, nanos(now - last)));
+                    last = now;
+                })?;
+                post.done(1);
+            }
+            let mut latencies = post.latencies();
+            latencies.record(None, nanos(begin.elapsed()), 1);
+            classes.iter().for_each(|&(class, took)| latencies.record(Some(class), took, 1));
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn nanos(d: Duration) -> u64 {
+    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// The counts of one session. It occupies cache lines of its own, so that sessions do not contend
+/// for it.
 #[repr(align(128))]
 struct Slot {
-    transactions: AtomicU64,
+    done: AtomicU64,
     latencies: Mutex<Latencies>,
 }
 
-/// Sessions of one kind.
-pub struct Load<'s> {
-    sessions: Vec<Mutex<Box<dyn Session + 's>>>,
-    classes: &'static [&'static str],
-    group: u64,
+/// What the threads of a load share.
+struct Shared {
+    gate: Gate,
+    stop: AtomicBool,
+    /// True once a thread has ended.
+    ended: AtomicBool,
 }
 
-impl<'s> Load<'s> {
-    /// Creates a load of sessions whose statements have these classes.
-    pub fn new(classes: &'static [&'static str], sessions: Vec<Box<dyn Session + 's>>) -> Load<'s> {
-        Load { sessions: sessions.into_iter().map(Mutex::new).collect(), classes, group: 1 }
+/// Where a thread is told when to work, and tells what it did.
+pub struct Post {
+    shared: Arc<Shared>,
+    slot: Arc<Slot>,
+}
+
+impl Post {
+    /// Waits while the gate is closed. False if the thread has to end.
+    pub fn pass(&self) -> bool {
+        self.shared.gate.pass(&self.shared.stop)
     }
 
-    /// Times `group` transactions in a row as one. With more sessions than cores a session waits
-    /// once in a time slice. The percentile must not depend on whether a slice has 99 transactions
-    /// or 101.
-    pub fn in_groups_of(self, group: u64) -> Load<'s> {
-        Load { group: group.max(1), ..self }
+    /// So many more transactions are done, or rows.
+    pub fn done(&self, count: u64) {
+        self.slot.done.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// The latencies that were not taken yet.
+    pub fn latencies(&self) -> MutexGuard<'_, Latencies> {
+        self.slot.latencies.lock()
+    }
+}
+
+impl Drop for Post {
+    fn drop(&mut self) {
+        self.shared.ended.store(true, Ordering::Release);
+        self.shared.gate.leave();
+    }
+}
+
+/// Sessions of one kind.
+pub struct Load {
+    shared: Arc<Shared>,
+    slots: Vec<Arc<Slot>>,
+    threads: Vec<JoinHandle<Result<()>>>,
+    classes: &'static [&'static str],
+}
+
+impl Load {
+    /// No sessions.
+    pub fn none() -> Load {
+        let shared = Shared { gate: Gate::new(), stop: AtomicBool::new(false), ended: AtomicBool::new(false) };
+        Load { shared: Arc::new(shared), slots: Vec::new(), threads: Vec::new(), classes: &[] }
+    }
+
+    /// Starts sessions whose statements have these classes, and times `group` transactions in a row
+    /// as one. With more sessions than cores a session waits once in a time slice. The percentile
+    /// must not depend on whether a slice has 99 transactions or 101.
+    pub fn of<S: Session + 'static>(
+        classes: &'static [&'static str],
+        group: u64,
+        sessions: impl Iterator<Item = S>,
+    ) -> Result<Load> {
+        let works = sessions.map(|session| -> Box<dyn Work> { Box::new(FullSpeed(session, group.max(1))) });
+        Load::start(classes, works.collect())
+    }
+
+    /// Starts a thread for each of `works`. They wait at the gate.
+    pub fn start(classes: &'static [&'static str], works: Vec<Box<dyn Work>>) -> Result<Load> {
+        let mut load = Load::none();
+        load.classes = classes;
+        let all = works.len();
+        for (n, mut work) in works.into_iter().enumerate() {
+            let slot = Slot { done: AtomicU64::new(0), latencies: Mutex::new(Latencies::new(classes.len())) };
+            let post = Post { shared: Arc::clone(&load.shared), slot: Arc::new(slot) };
+            load.slots.push(Arc::clone(&post.slot));
+            load.shared.gate.enter();
+            let named = std::thread::Builder::new().name(format!("session-{n}"));
+            let thread = named.spawn(move || work.work(&post));
+            load.threads.push(thread.with_context(|| format!("start thread {} of {all} sessions", n + 1))?);
+        }
+        Ok(load)
     }
 
     /// The names of the classes.
@@ -53,64 +152,75 @@ impl<'s> Load<'s> {
         self.classes
     }
 
+    /// Transactions so far, or rows.
+    pub fn done(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.done.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The latencies since the last call.
+    pub fn take_latencies(&self) -> Latencies {
+        let mut all = Latencies::new(self.classes.len());
+        self.slots.iter().for_each(|slot| all.take(&mut slot.latencies.lock()));
+        all
+    }
+
+    /// Has the sessions wait at the gate, but does not wait for them.
+    pub fn hold(&self) {
+        self.shared.gate.shut();
+    }
+
+    /// Lets the sessions work, or has them wait at the gate: returns when all do.
+    pub fn set_running(&self, runs: bool) {
+        match runs {
+            true => self.shared.gate.open(self.threads.iter().map(JoinHandle::thread)),
+            false => self.shared.gate.close(),
+        }
+    }
+
+    /// True if a session has ended: because it failed, unless the load was ended.
+    pub fn has_ended(&self) -> bool {
+        self.shared.ended.load(Ordering::Acquire)
+    }
+
+    /// Ends the sessions.
+    pub fn end(&mut self) -> Result<()> {
+        self.shared.stop.store(true, Ordering::Release);
+        self.threads.iter().map(JoinHandle::thread).for_each(Thread::unpark);
+        let mut result = Ok(());
+        for thread in self.threads.drain(..) {
+            let ended = thread.join().unwrap_or_else(|_| Err(anyhow!("a session panicked")));
+            result = result.and(ended);
+        }
+        result
+    }
+
     /// Runs all sessions for `duration`. Calls `each` about once a second with what was done since
     /// the last call. The processor time is that of this process.
-    pub fn run(&self, duration: Duration, each: &mut dyn FnMut(&Turn) -> Result<()>) -> Result<Turn> {
-        let slots: Vec<Slot> = self.sessions.iter().map(|_| self.slot()).collect();
-        let (stop, start) = (AtomicBool::new(false), Gate::new(self.sessions.len()));
-        std::thread::scope(|scope| {
-            let mut threads = Vec::with_capacity(self.sessions.len());
-            for (session, slot) in self.sessions.iter().zip(&slots) {
-                let (stop, start) = (&stop, &start);
-                let run = move || work(session, slot, self.group, start, stop);
-                match std::thread::Builder::new().spawn_scoped(scope, run) {
-                    Ok(thread) => threads.push(thread),
-                    Err(error) => {
-                        // Those that there are must not wait at the gate for it.
-                        stop.store(true, Ordering::Release);
-                        start.give_up(threads.iter().map(|thread| thread.thread()));
-                        let (n, all) = (threads.len(), self.sessions.len());
-                        return Err(error).with_context(|| format!("start thread {} of {all} sessions", n + 1));
-                    }
-                }
-            }
-            start.open(threads.iter().map(|thread| thread.thread()));
-            let turn = self.watch(&slots, duration, &stop, each);
-            stop.store(true, Ordering::Release);
-            let mut failure = Ok(());
-            for thread in threads {
-                let ended = thread.join().unwrap_or_else(|_| Err(anyhow!("a session panicked")));
-                failure = failure.and(ended);
-            }
-            failure?;
-            let mut turn = turn?;
-            slots.iter().for_each(|slot| turn.latencies.add(&slot.latencies.lock()));
-            Ok(turn)
-        })
+    pub fn run(&mut self, duration: Duration, each: &mut dyn FnMut(&Turn) -> Result<()>) -> Result<Turn> {
+        // All have to be there.
+        self.set_running(false);
+        self.set_running(true);
+        let turn = self.watch(duration, each);
+        self.set_running(false);
+        if self.has_ended() {
+            self.end()?;
+        }
+        let mut turn = turn?;
+        turn.latencies.add(&self.take_latencies());
+        Ok(turn)
     }
 
-    fn slot(&self) -> Slot {
-        Slot { transactions: AtomicU64::new(0), latencies: Mutex::new(Latencies::new(self.classes.len())) }
-    }
-
-    fn watch(
-        &self,
-        slots: &[Slot],
-        duration: Duration,
-        stop: &AtomicBool,
-        each: &mut dyn FnMut(&Turn) -> Result<()>,
-    ) -> Result<Turn> {
+    fn watch(&self, duration: Duration, each: &mut dyn FnMut(&Turn) -> Result<()>) -> Result<Turn> {
         let mut all = Latencies::new(self.classes.len());
         // Transactions from before the last session got a core do not count.
-        slots.iter().filter_map(|s| s.latencies.try_lock()).for_each(|mut early| early.clear());
-        let total = || slots.iter().map(|s| s.transactions.load(Ordering::Relaxed)).sum::<u64>();
+        self.slots.iter().filter_map(|s| s.latencies.try_lock()).for_each(|mut early| early.clear());
         // Read together: with a thousand sessions this thread may wait for seconds to get a core
         // again.
-        let look = || (Instant::now(), cpu::process(), total());
+        let look = || (Instant::now(), cpu::process(), self.done());
         let (begin, cpu, before) = look();
         let (mut last, mut used, mut counted) = (begin, cpu, before);
         let mut next = begin;
-        while !stop.load(Ordering::Acquire) {
+        while !self.has_ended() {
             next += Duration::from_secs(1);
             let end = begin + duration;
             // A rest of less than half a second is part of the second before.
@@ -120,10 +230,8 @@ impl<'s> Load<'s> {
             let mut latencies = Latencies::new(self.classes.len());
             // The latencies of a session that was preempted while it recorded are taken the next
             // time. With many sessions a wait for it would last a whole round of the scheduler.
-            for mut taken in slots.iter().filter_map(|s| s.latencies.try_lock()) {
-                latencies.add(&taken);
-                taken.clear();
-            }
+            let there = self.slots.iter().filter_map(|s| s.latencies.try_lock());
+            there.for_each(|mut taken| latencies.take(&mut taken));
             all.add(&latencies);
             let seconds = (now - last).as_secs_f64();
             let done = (transactions - counted) as f64;
@@ -139,101 +247,11 @@ impl<'s> Load<'s> {
     }
 }
 
-/// The point where all sessions begin together. A thread that leaves a [`std::sync::Barrier`] takes
-/// its mutex, one after the other, while the first ones already work: of a thousand sessions on two
-/// cores the last one would begin half a minute after the first.
-struct Gate {
-    /// The thread that opens the gate.
-    keeper: Thread,
-    /// Sessions that have not arrived yet.
-    missing: AtomicUsize,
-    open: AtomicBool,
-    /// Sessions that have not passed yet.
-    waiting: AtomicUsize,
-}
-
-impl Gate {
-    /// Creates a gate for that many sessions. The calling thread will open it.
-    fn new(sessions: usize) -> Gate {
-        Gate {
-            keeper: std::thread::current(),
-            missing: AtomicUsize::new(sessions),
-            open: AtomicBool::new(false),
-            waiting: AtomicUsize::new(sessions),
-        }
+impl Drop for Load {
+    fn drop(&mut self) {
+        // A caller that needs the failures has ended the load before.
+        let _ = self.end();
     }
-
-    /// Called by each session: returns when the gate is open.
-    fn enter(&self) {
-        self.count_down(&self.missing);
-        while !self.open.load(Ordering::Acquire) {
-            std::thread::park();
-        }
-        self.count_down(&self.waiting);
-    }
-
-    fn count_down(&self, left: &AtomicUsize) {
-        if left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.keeper.unpark();
-        }
-    }
-
-    /// Opens the gate when all sessions have arrived. Returns when all have passed, so that the
-    /// measurement from then on has the work of all.
-    fn open<'t>(&self, sessions: impl Iterator<Item = &'t Thread>) {
-        Gate::wait_for(&self.missing);
-        self.give_up(sessions);
-        Gate::wait_for(&self.waiting);
-    }
-
-    /// Lets the sessions pass that are there, for no others will come.
-    fn give_up<'t>(&self, sessions: impl Iterator<Item = &'t Thread>) {
-        self.open.store(true, Ordering::Release);
-        sessions.for_each(Thread::unpark);
-    }
-
-    fn wait_for(left: &AtomicUsize) {
-        while left.load(Ordering::Acquire) > 0 {
-            std::thread::park();
-        }
-    }
-}
-
-fn work(
-    session: &Mutex<Box<dyn Session + '_>>,
-    slot: &Slot,
-    group: u64,
-    start: &Gate,
-    stop: &AtomicBool,
-) -> Result<()> {
-    let mut session = session.lock();
-    let mut classes: Vec<(usize, u64)> = Vec::new();
-    start.enter();
-    while !stop.load(Ordering::Acquire) {
-        classes.clear();
-        let begin = Instant::now();
-        let mut last = begin;
-        for _ in 0..group {
-            let done = session.transaction(&mut |class| {
-                let now = Instant::now();
-                classes.push((class, nanos(now - last)));
-                last = now;
-            });
-            if let Err(error) = done {
-                stop.store(true, Ordering::Release);
-                return Err(error);
-            }
-            slot.transactions.fetch_add(1, Ordering::Relaxed);
-        }
-        let mut latencies = slot.latencies.lock();
-        latencies.record(None, nanos(begin.elapsed()), 1);
-        classes.iter().for_each(|&(class, took)| latencies.record(Some(class), took, 1));
-    }
-    Ok(())
-}
-
-fn nanos(d: Duration) -> u64 {
-    u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -252,29 +270,44 @@ mod tests {
         }
     }
 
+    fn load(transactions: &[u64]) -> Load {
+        Load::of(&["a", "b"], 1, transactions.to_vec().into_iter().map(Counted)).unwrap()
+    }
+
     #[test]
     fn a_failure_of_a_session_ends_the_turn() {
-        let load = Load::new(&["a", "b"], vec![Box::new(Counted(1000)), Box::new(Counted(u64::MAX))]);
-        let failure = load.run(Duration::from_secs(3600), &mut |_| Ok(())).unwrap_err();
+        let failure = load(&[1000, u64::MAX]).run(Duration::from_secs(3600), &mut |_| Ok(())).unwrap_err();
         assert_eq!(failure.to_string(), "it is over");
     }
 
     /// As where the system has no more threads: they waited for the others without an end.
     #[test]
-    fn sessions_pass_a_gate_that_is_given_up() {
-        let gate = Gate::new(2);
-        std::thread::scope(|scope| {
-            let session = scope.spawn(|| gate.enter());
-            while gate.missing.load(Ordering::Acquire) > 1 {
-                std::thread::yield_now();
-            }
-            gate.give_up([session.thread()].into_iter());
-        });
+    fn sessions_that_wait_at_a_closed_gate_end_with_their_load() {
+        let mut load = load(&[u64::MAX; 3]);
+        load.end().unwrap();
+        assert!(load.has_ended() && load.done() == 0);
+    }
+
+    #[test]
+    fn nothing_happens_between_two_turns() {
+        let mut load = load(&[u64::MAX; 3]);
+        // On a busy machine no session may get a core in so short a turn.
+        while load.done() == 0 {
+            load.run(Duration::from_millis(1), &mut |_| Ok(())).unwrap();
+        }
+        let done = load.done();
+        std::thread::sleep(Duration::from_millis(5));
+        assert_eq!(load.done(), done);
+        load.set_running(true);
+        while load.done() == done {
+            std::thread::yield_now();
+        }
+        load.end().unwrap();
     }
 
     #[test]
     fn a_turn_counts_every_transaction_and_statement() {
-        let load = Load::new(&["a", "b"], vec![Box::new(Counted(u64::MAX))]);
+        let mut load = load(&[u64::MAX]);
         // On a busy machine a session may not get a core in so short a turn. Then the turn is
         // repeated.
         let turn = loop {

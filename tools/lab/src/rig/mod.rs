@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `site` | the data: loaded once, opened with pools and logs of any size |
 //! | `tables` | its tables with their rows |
+//! | `gate` | where sessions wait while nothing may happen |
 //! | `load` | sessions, their transactions and latencies per statement class |
 //! | `sampler` | a sample a second: pool, log, history, waits, disk |
 //! | `sessions` | sysbench and dbSTRESS sessions over the engine |
@@ -17,6 +18,7 @@
 pub(crate) mod control;
 pub(crate) mod cpu;
 pub mod fio;
+mod gate;
 pub(crate) mod load;
 pub(crate) mod memory;
 pub(crate) mod sampler;

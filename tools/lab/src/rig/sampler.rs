@@ -81,7 +81,7 @@ impl Sampler {
     }
 
     /// Runs `load` for `duration` as phase `phase`, with a sample a second.
-    pub fn run(&mut self, phase: &str, load: &Load<'_>, duration: Duration, progress: &mut Progress) -> Result<Turn> {
+    pub fn run(&mut self, phase: &str, load: &mut Load, duration: Duration, progress: &mut Progress) -> Result<Turn> {
         self.run_while(phase, load, duration, progress, &|| Ok(()))
     }
 
@@ -89,7 +89,7 @@ impl Sampler {
     pub fn run_while(
         &mut self,
         phase: &str,
-        load: &Load<'_>,
+        load: &mut Load,
         duration: Duration,
         progress: &mut Progress,
         goes_on: &dyn Fn() -> Result<()>,
@@ -99,10 +99,10 @@ impl Sampler {
         if let Some((syncs, counted)) = &mut self.beside {
             *counted = syncs.count();
         }
-        let mut each: Vec<Second> = Vec::new();
+        let (classes, mut each) = (load.classes(), Vec::<Second>::new());
         let turn = load.run(duration, &mut |second| {
             let t = each.last().map_or(0.0, |last| last.t) + second.seconds;
-            let sample = self.sample(load, second, t);
+            let sample = self.sample(classes, second, t);
             progress.show(&line(phase, &sample.values));
             each.push(sample);
             goes_on()
@@ -114,13 +114,13 @@ impl Sampler {
     }
 
     /// The second that ends now, `t` seconds after the turn began.
-    fn sample(&mut self, load: &Load<'_>, second: &Turn, t: f64) -> Second {
+    fn sample(&mut self, classes: &[&str], second: &Turn, t: f64) -> Second {
         let now = self.db.metrics_snapshot();
         let (cache, tables) = self.db.cache_stats();
         let did = now.delta(&self.last);
         self.last = now;
         let values = self.values(second, &did, &cache);
-        Second { t, values, own: self.own(load, second, &did, (&cache, &tables), &values) }
+        Second { t, values, own: self.own(classes, second, &did, (&cache, &tables), &values) }
     }
 
     fn values(&mut self, second: &Turn, did: &Snapshot, cache: &CacheStats) -> Values {
@@ -152,7 +152,7 @@ impl Sampler {
 
     fn own(
         &self,
-        load: &Load<'_>,
+        classes: &[&str],
         second: &Turn,
         did: &Snapshot,
         (cache, tables): (&CacheStats, &[TableStats]),
@@ -176,7 +176,7 @@ impl Sampler {
         add(TABLES, "undo and system", others as f64, false);
         add(LOG, "capacity", capacity, true);
         add(LOG, "60 % of it", 0.6 * capacity, true);
-        for (n, class) in load.classes().iter().enumerate() {
+        for (n, class) in classes.iter().enumerate() {
             add(LATENCY, class, second.latencies.class_ms(n, 99.0).unwrap_or(0.0), false);
         }
         for (cause, counter) in FLUSHED {

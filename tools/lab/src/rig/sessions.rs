@@ -19,12 +19,12 @@ pub const SEL2: usize = 1;
 pub const UPDATE: usize = 2;
 
 #[repr(align(128))]
-struct DbStress<'d> {
+struct DbStress {
     session: dbstress::Session,
-    rows: EmbeddedRows<'d>,
+    rows: EmbeddedRows,
 }
 
-impl Session for DbStress<'_> {
+impl Session for DbStress {
     fn transaction(&mut self, done: &mut dyn FnMut(usize)) -> Result<()> {
         use dbstress::Statement::{Bracket, Delete, Insert, Select1, Select2, Update};
         let class = |statement| match statement {
@@ -41,12 +41,12 @@ impl Session for DbStress<'_> {
 }
 
 #[repr(align(128))]
-struct Sysbench<'d> {
+struct Sysbench {
     client: Client,
-    sql: RowSql<EmbeddedRows<'d>>,
+    sql: RowSql<EmbeddedRows>,
 }
 
-impl Session for Sysbench<'_> {
+impl Session for Sysbench {
     fn transaction(&mut self, _: &mut dyn FnMut(usize)) -> Result<()> {
         self.client.event(&mut self.sql).map(|_| ()).map_err(|f| anyhow!("sysbench: {f}"))
     }
@@ -78,23 +78,22 @@ impl Sessions {
         }
     }
 
-    /// The sessions on `db`, which is the database of `site`.
-    pub fn load<'d>(self, db: &'d Database, site: &'d Site, seed: u64) -> Load<'d> {
+    /// Starts the sessions on `db`, which is the database of `site`; they time `group` transactions
+    /// in a row as one.
+    pub fn load(self, db: &Database, site: &Site, seed: u64, group: u64) -> Result<Load> {
         let connection = || EmbeddedRows::new(db, site.tables());
-        let classes = if matches!(self, Sessions::DbStress(_)) { DBSTRESS_CLASSES } else { &[] };
-        let session = |n: usize| -> Box<dyn Session + 'd> {
-            match self {
-                Sessions::DbStress(options) => {
-                    let session = dbstress::Session::new(options, n as u32, seed);
-                    Box::new(DbStress { session, rows: connection() })
-                }
-                Sessions::Sysbench { mix, rows, .. } => {
-                    let distribution = Distribution::new(Kind::Uniform, u64::from(rows));
-                    let client = Client::new(mix, rows, distribution, seed, n as u64);
-                    Box::new(Sysbench { client, sql: RowSql::new(connection(), TableNo(0)) })
-                }
+        match self {
+            Sessions::DbStress(options) => {
+                let session = |n| dbstress::Session::new(options, n, seed);
+                let sessions = (0..options.sessions).map(|n| DbStress { session: session(n), rows: connection() });
+                Load::of(DBSTRESS_CLASSES, group, sessions)
             }
-        };
-        Load::new(classes, (0..self.count()).map(session).collect())
+            Sessions::Sysbench { mix, rows, threads } => {
+                let distribution = || Distribution::new(Kind::Uniform, u64::from(rows));
+                let client = |n: usize| Client::new(mix, rows, distribution(), seed, n as u64);
+                let sql = || RowSql::new(connection(), TableNo(0));
+                Load::of(&[], group, (0..threads).map(|n| Sysbench { client: client(n), sql: sql() }))
+            }
+        }
     }
 }

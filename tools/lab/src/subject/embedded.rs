@@ -52,7 +52,7 @@ impl Embedded {
         Embedded { series, site, db, sampler, snapshot: None, group: 1, pricing: None, priced: None }
     }
 
-    /// Times that many transactions in a row as one ([`Load::in_groups_of`]).
+    /// Times that many transactions in a row as one.
     pub fn timed_in_groups_of(self, group: u64) -> Embedded {
         Embedded { group, ..self }
     }
@@ -81,16 +81,16 @@ impl Embedded {
     /// that took the intended time.
     fn control_turn(&mut self, work: &Work, duration: Duration, pricing: Duration) -> Result<Turn> {
         let sessions = work.sessions.count();
-        let alone = work.sessions.alone().load(&self.db, &self.site, self.series.seed_of_turn(work.seed));
+        let seed = self.series.seed_of_turn(work.seed);
+        let mut alone = work.sessions.alone().load(&self.db, &self.site, seed, 1)?;
         // With as many cores at work as in the turns.
-        let price = || control::price(&alone, pin::cores_given().min(sessions) - 1, pricing);
+        let mut price = || control::price(&mut alone, pin::cores_given().min(sessions) - 1, pricing);
         let known = self.priced.filter(|(sessions, _)| *sessions == work.sessions);
-        let before = known.map_or_else(price, |(_, us)| Ok(us))?;
-        let turn = control::burners(before, sessions).in_groups_of(self.group).run(duration, &mut |_| Ok(()))?;
+        let before = known.map_or_else(&mut price, |(_, us)| Ok(us))?;
+        let turn = control::burners(before, sessions, self.group)?.run(duration, &mut |_| Ok(()))?;
         let after = price()?;
         let price = f64::midpoint(before, after);
         let slower = turn.cpu_us().context("the system reports no processor time")? / price;
-        drop(alone);
         self.priced = Some((work.sessions, after));
         let latencies = turn.latencies.scaled(1.0 / slower);
         let transactions = turn.transactions * slower;
@@ -101,8 +101,9 @@ impl Embedded {
     }
 
     fn engine_turn(&mut self, work: &Work, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
-        let load = work.sessions.load(&self.db, &self.site, self.series.seed_of_turn(work.seed));
-        let mut turn = self.sampler.run(phase, &load.in_groups_of(self.group), duration, progress)?;
+        let seed = self.series.seed_of_turn(work.seed);
+        let mut load = work.sessions.load(&self.db, &self.site, seed, self.group)?;
+        let mut turn = self.sampler.run(phase, &mut load, duration, progress)?;
         turn.values[Meter::CoreToCore as usize] = control::core_to_core().map(|figure| figure.median);
         Ok(turn)
     }

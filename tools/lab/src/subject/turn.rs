@@ -6,8 +6,9 @@ use hdrhistogram::Histogram;
 use super::meters::{Meter, Values};
 use crate::figures::{Chart, Line, Span};
 
-/// The longest latency that is distinguished, in nanoseconds: a minute.
-const LONGEST_NS: u64 = 60_000_000_000;
+/// The longest latency that is distinguished, in nanoseconds: ten minutes. At a rate that a subject
+/// cannot keep, transactions wait as long as the run lasts.
+const LONGEST_NS: u64 = 600_000_000_000;
 
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, 2).expect("the bounds are in order")
@@ -45,6 +46,12 @@ impl Latencies {
             }
         }
         all
+    }
+
+    /// Adds the latencies of `other`, and leaves it empty.
+    pub(crate) fn take(&mut self, other: &mut Latencies) {
+        self.add(other);
+        other.clear();
     }
 
     pub(crate) fn clear(&mut self) {

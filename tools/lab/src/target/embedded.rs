@@ -52,12 +52,12 @@ impl Embedded {
 
 impl Embedded {
     /// A connection.
-    pub(crate) fn rows(&self) -> EmbeddedRows<'_> {
+    pub(crate) fn rows(&self) -> EmbeddedRows {
         EmbeddedRows::new(&self.db, &self.tables)
     }
 
     /// A connection for sysbench's statements on table 0.
-    pub(crate) fn sql(&self) -> RowSql<EmbeddedRows<'_>> {
+    pub(crate) fn sql(&self) -> RowSql<EmbeddedRows> {
         RowSql::new(self.rows(), TableNo(0))
     }
 
@@ -120,9 +120,9 @@ enum Transaction {
 }
 
 /// [`Rows`] over the engine.
-pub(crate) struct EmbeddedRows<'t> {
-    db: &'t Database,
-    tables: &'t [Definition],
+pub(crate) struct EmbeddedRows {
+    db: Database,
+    tables: Arc<[Definition]>,
     transaction: Transaction,
 }
 
@@ -143,11 +143,11 @@ macro_rules! with_table {
         match &$rows.transaction {
             Transaction::None => none(),
             Transaction::Read(txn) => {
-                let $open = &txn.open_table(definition_of($rows.tables, $table)?).map_err(failure)?;
+                let $open = &txn.open_table(definition_of(&$rows.tables, $table)?).map_err(failure)?;
                 $body
             }
             Transaction::Write(txn) => {
-                let $open = &*txn.open_table(definition_of($rows.tables, $table)?).map_err(failure)?;
+                let $open = &*txn.open_table(definition_of(&$rows.tables, $table)?).map_err(failure)?;
                 $body
             }
         }
@@ -158,21 +158,21 @@ fn definition_of(tables: &[Definition], table: TableNo) -> Result<&Definition, F
     tables.get(table.0).ok_or_else(|| Failure::fatal(format_args!("there is no table {}", table.0)))
 }
 
-impl<'t> EmbeddedRows<'t> {
+impl EmbeddedRows {
     /// A connection without a transaction.
-    pub(crate) fn new(db: &'t Database, tables: &'t [Definition]) -> EmbeddedRows<'t> {
-        EmbeddedRows { db, tables, transaction: Transaction::None }
+    pub(crate) fn new(db: &Database, tables: &Arc<[Definition]>) -> EmbeddedRows {
+        EmbeddedRows { db: db.clone(), tables: Arc::clone(tables), transaction: Transaction::None }
     }
 
     fn writer(&self, table: TableNo) -> Result<(&WriteTransaction, &Definition), Failure> {
         match &self.transaction {
-            Transaction::Write(txn) => Ok((txn, definition_of(self.tables, table)?)),
+            Transaction::Write(txn) => Ok((txn, definition_of(&self.tables, table)?)),
             _ => none(),
         }
     }
 }
 
-impl Rows for EmbeddedRows<'_> {
+impl Rows for EmbeddedRows {
     fn begin(&mut self, read_only: bool) -> Result<(), Failure> {
         // What is left of a transaction that failed must end before the next one begins.
         self.transaction = Transaction::None;

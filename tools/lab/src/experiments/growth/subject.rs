@@ -35,7 +35,7 @@ const LAPS: u64 = 2;
 struct Subject<'o> {
     options: &'o Options,
     rows: u32,
-    tables: [Definition; 1],
+    tables: Arc<[Definition]>,
     place: TempDir,
 }
 
@@ -43,7 +43,7 @@ struct Subject<'o> {
 pub(super) fn measure(options: &Options, mib: u64, before: Option<&Size>, progress: &mut Progress) -> Result<Size> {
     let rows = u32::try_from((mib << 20) / BYTES_PER_ROW).context("too many rows")?;
     let place = new_dir_in(&options.plan.dir)?;
-    let subject = Subject { options, rows, tables: [definition(TABLE, true)], place };
+    let subject = Subject { options, rows, tables: Arc::from([definition(TABLE, true)]), place };
     let mut watch = Watch { name: EMBEDDED, mib, before, process: None, taken: Vec::new(), progress };
     let db = RawDatabase::new(subject.builder().create(subject.path())?);
     watch.step(Step::Load, |reached| subject.load(db.database(), reached))?;
