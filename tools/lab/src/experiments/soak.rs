@@ -10,19 +10,17 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::ScopedJoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use holdfast::{Database, Finding, VerifyOptions};
 use holdfast_workload::dbstress::{self, Table};
 use holdfast_workload::{Rows, Scan, TableNo};
-use serde::Serialize;
 use serde_json::json;
 
 use crate::claims::{Bar, Claim, Evidence};
-use crate::document::{Document, Run};
-use crate::figures::{Chart, Figures, Grid, Line};
-use crate::machine::Machine;
+use crate::document::Document;
+use crate::figures::Grid;
 use crate::measure::{human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::memory;
@@ -30,12 +28,12 @@ use crate::rig::sampler::Sampler;
 use crate::rig::sessions::Sessions;
 use crate::rig::site::{Settings, Site};
 use crate::rig::tables::{dbstress_tables, definition};
-use crate::server::turns::Plan;
+use crate::server::turns::cell::Cell;
 use crate::server::turns::workload::Workload;
+use crate::server::turns::{self, Findings, Place, Plan};
 use crate::stats::{Estimate, middle};
 use crate::subject::meters::Meter;
 use crate::subject::turn::{Second, Series, Turn};
-use crate::target::EMBEDDED;
 use crate::target::embedded::EmbeddedRows;
 
 /// The options of the experiment.
@@ -66,14 +64,6 @@ struct Done {
     resizes: AtomicU64,
 }
 
-/// Memory and files after a second.
-#[derive(Clone, Copy, Debug, Serialize)]
-struct Footprint {
-    t: f64,
-    memory_bytes: u64,
-    file_bytes: u64,
-}
-
 /// The common inputs of the jobs.
 #[derive(Clone, Copy)]
 struct Scene<'a> {
@@ -91,21 +81,18 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     progress.show(&format!("{} objects", options.objects));
     let kind = options.plan.files();
     let mut site = Site::load(&kind, &dbstress_tables(load, options.plan.seed), progress)?;
-    let (outcome, charts) = match measure(options, load, &site, progress) {
-        Ok(measured) => measured,
+    let outcome = match measure(options, load, &site, progress) {
+        Ok(outcome) => outcome,
         Err(error) => return Err(error.context(format!("the data is kept in {}", kept(&mut site)))),
     };
     let mut words = outcome.findings_in_words();
     if outcome.is_wrong() {
         words.push(format!("The data is kept in {}.", kept(&mut site)));
     }
-    let mut document = Document::new("soak", settings(options), Machine::this(Some(&options.plan.dir)));
-    document.title = "Everything at once, for a long time".to_owned();
-    document.runs = vec![outcome.document_run()];
-    document.claims = outcome.claims();
-    let charts = vec![("Second by second".to_owned(), charts)];
-    let (lead, grids) = (lead(options), vec![outcome.grid()]);
-    Ok(document.with_figures(Figures { lead, words, grids, charts }))
+    let mut series = Series::new("holdfast");
+    series.add("soak", &outcome.turn);
+    let sides = [series];
+    Ok(findings(options, outcome, words, &sides).report(&options.plan, &sides))
 }
 
 /// Keeps the data, and says where it is.
@@ -113,12 +100,7 @@ fn kept(site: &mut Site) -> String {
     site.keep().map_or_else(|| "no directory".to_owned(), |dir| dir.display().to_string())
 }
 
-fn measure(
-    options: &Options,
-    load: dbstress::Options,
-    site: &Site,
-    progress: &mut Progress,
-) -> Result<(Outcome, Vec<Chart>)> {
+fn measure(options: &Options, load: dbstress::Options, site: &Site, progress: &mut Progress) -> Result<Outcome> {
     let db = site.open(&Settings::pool(options.pool_bytes))?;
     let done = Done::default();
     let mut load = Sessions::DbStress(load).load(&db, site, options.plan.seed, 1)?;
@@ -126,16 +108,15 @@ fn measure(
     progress.plan(options.plan.turn);
     progress.step("everything at once");
     let scene = Scene { db: &db, site, options, done: &done };
-    let (turn, footprints) =
-        beside(scene, |goes_on| sampler.run_while("soak", &mut load, options.plan.turn, progress, goes_on))?;
-    let mut series = Series::new("Soak");
-    series.add("soak", &turn);
-    let mut charts = series.own_charts();
-    charts.insert(0, footprint_chart(&footprints));
-    let p99: Vec<f64> = turn.each.iter().filter_map(p99_of).collect();
-    let capacity = db.stats().log.capacity_bytes as f64;
-    let ages = turn.series(Meter::Age).iter().map(|age| age / capacity).collect();
-    let history = turn.series(Meter::History);
+    let dir = site.path().context("a real disk has a directory")?;
+    let turn = beside(scene, |goes_on| {
+        sampler.run_with("soak", &mut load, options.plan.turn, progress, &mut |second| {
+            second.values[Meter::Memory as usize] = Some(memory::resident_bytes(None)? as f64);
+            second.values[Meter::Files as usize] = Some(file_bytes(dir)? as f64);
+            goes_on()
+        })
+    })?;
+    let log_bytes = db.stats().log.capacity_bytes as f64;
     drop((sampler, load));
     progress.did(options.plan.turn);
     progress.step("checking every page, row and entry");
@@ -145,15 +126,12 @@ fn measure(
     // What was left out may be wrong.
     let findings = report.findings.iter().chain(report.unchecked()).cloned().collect();
     db.close()?;
-    Ok((Outcome { turn, footprints, p99, history, ages, findings, done }, charts))
+    Ok(Outcome { turn, log_bytes, findings, done })
 }
 
 /// Runs `load` together with all jobs. The first failure ends all of them: the load asks once a
 /// second whether it goes on.
-fn beside(
-    scene: Scene<'_>,
-    load: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<Turn>,
-) -> Result<(Turn, Vec<Footprint>)> {
+fn beside(scene: Scene<'_>, load: impl FnOnce(&dyn Fn() -> Result<()>) -> Result<Turn>) -> Result<Turn> {
     let jobs: [fn(Scene<'_>, &Pace) -> Result<()>; 4] = [dump, tables_come_and_go, snapshots, resize];
     std::thread::scope(|scope| {
         let mut stops = Vec::new();
@@ -162,8 +140,6 @@ fn beside(
             stops.push(stop);
             Pace(stopped)
         };
-        let watch = (scope, pace());
-        let watch = watch.0.spawn(move || footprints(scene, &watch.1));
         let running: Vec<_> = jobs
             .map(|job| (job, pace()))
             .into_iter()
@@ -171,7 +147,7 @@ fn beside(
             .collect();
         // Without a failure they end only when they are stopped.
         let goes_on = || {
-            let ended = watch.is_finished() || running.iter().any(ScopedJoinHandle::is_finished);
+            let ended = running.iter().any(ScopedJoinHandle::is_finished);
             ensure!(!ended, "a job beside the load has ended");
             Ok(())
         };
@@ -181,9 +157,8 @@ fn beside(
         for job in running {
             failure = failure.and(job.join().unwrap_or_else(|_| Err(anyhow!("a job beside the load panicked"))));
         }
-        let footprints = watch.join().map_err(|_| anyhow!("the watch panicked"))??;
         failure?;
-        Ok((turn?, footprints))
+        turn
     })
 }
 
@@ -283,17 +258,6 @@ fn resize(scene: Scene<'_>, pace: &Pace) -> Result<()> {
     Ok(scene.db.set_cache_size_bytes(scene.options.pool_bytes)?)
 }
 
-fn footprints(scene: Scene<'_>, pace: &Pace) -> Result<Vec<Footprint>> {
-    let dir = scene.site.path().context("a real disk has a directory")?;
-    let began = Instant::now();
-    let mut footprints = Vec::new();
-    while pace.wait(Duration::from_millis(500)) {
-        let t = began.elapsed().as_secs_f64();
-        footprints.push(Footprint { t, memory_bytes: memory::resident_bytes(None)?, file_bytes: file_bytes(dir)? });
-    }
-    Ok(footprints)
-}
-
 /// The bytes of the files in `dir`. Files may be removed while they are counted.
 fn file_bytes(dir: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
@@ -303,13 +267,8 @@ fn file_bytes(dir: &Path) -> Result<u64> {
 
 struct Outcome {
     turn: Turn,
-    footprints: Vec<Footprint>,
-    /// 99th percentile of each second, in milliseconds.
-    p99: Vec<f64>,
-    /// Transactions that are not purged, second by second.
-    history: Vec<f64>,
-    /// The age of the checkpoint, as a share of the log's capacity, second by second.
-    ages: Vec<f64>,
+    /// The log's capacity.
+    log_bytes: f64,
     findings: Vec<Finding>,
     done: Done,
 }
@@ -348,17 +307,19 @@ fn quarters(values: &[f64]) -> [&[f64]; 2] {
 }
 
 impl Outcome {
-    fn memory(&self) -> Vec<f64> {
-        self.footprints.iter().map(|f| f.memory_bytes as f64).collect()
-    }
-
-    fn files(&self) -> Vec<f64> {
-        self.footprints.iter().map(|f| f.file_bytes as f64).collect()
+    /// The 99th percentile of each second, in milliseconds.
+    fn p99(&self) -> Vec<f64> {
+        self.turn.each.iter().filter_map(p99_of).collect()
     }
 
     /// The history as the time in which as many WRITEs happen, of which there is one per READ.
     fn lag(&self) -> Vec<f64> {
-        self.history.iter().map(|length| length / (self.turn.tps() / 2.0).max(1.0)).collect()
+        self.turn.series(Meter::History).iter().map(|length| length / (self.turn.tps() / 2.0).max(1.0)).collect()
+    }
+
+    /// The age of the checkpoint, as a share of the log's capacity.
+    fn ages(&self) -> Vec<f64> {
+        self.turn.series(Meter::Age).iter().map(|age| age / self.log_bytes).collect()
     }
 
     /// True if a dump missed rows, or the check found something.
@@ -376,21 +337,23 @@ impl Outcome {
         let has_dumped = self.done.dumps.load(Ordering::Relaxed) > 0;
         let missing = has_dumped.then(|| self.done.missing_rows.load(Ordering::Relaxed) as f64);
         let last = |what: &str| format!("{what}, the last quarter as a share of the second");
-        let [second, quarter] = quarters(&self.p99);
+        let grown = |meter| Evidence::once(trend(&self.turn.series(meter)));
+        let p99 = self.p99();
+        let [second, quarter] = quarters(&p99);
         let ratio = |parts: &mut [Vec<f64>]| Some(middle(&parts[1])? / middle(&parts[0])?);
-        let p99 = Estimate::by(&[second, quarter], quarter.len(), &ratio);
+        let trend_of_p99 = Estimate::by(&[second, quarter], quarter.len(), &ratio);
         vec![
-            Claim::new(last("memory of the process"), Evidence::once(trend(&self.memory())), Bar::AtMost(1.05)),
-            Claim::new(last("size of the files"), Evidence::once(trend(&self.files())), Bar::AtMost(1.05)),
+            Claim::new(last("memory of the process"), grown(Meter::Memory), Bar::AtMost(1.05)),
+            Claim::new(last("size of the files"), grown(Meter::Files), Bar::AtMost(1.05)),
             Claim::new(
                 last("99th percentile of a transaction"),
-                p99.map_or_else(|| Evidence::once(trend(&self.p99)), Evidence::Seconds),
+                trend_of_p99.map_or_else(|| Evidence::once(trend(&p99)), Evidence::Seconds),
                 Bar::AtMost(1.1),
             ),
             Claim::new("length of the history in the last quarter, in seconds of WRITEs", of_last(&self.lag()), LAG),
             Claim::new(
                 "age of the checkpoint in the last quarter, as a share of the log's capacity",
-                of_last(&self.ages),
+                of_last(&self.ages()),
                 AGE,
             ),
             Claim::new("rows that a dump missed or saw twice", Evidence::counted(missing), Bar::Exactly(0.0)),
@@ -406,64 +369,67 @@ impl Outcome {
         let mut grid = Grid::new("What was done", 1, &["", ""], "");
         let count = |n: &AtomicU64| human(n.load(Ordering::Relaxed) as f64);
         let middle = |values: &[f64]| or_dash(median(values), human);
-        let mb = |values: Vec<f64>| middle(&values.iter().map(|v| v / 1e6).collect::<Vec<_>>());
+        let mb = |meter| or_dash(median(&self.turn.series(meter)), |bytes| human(bytes / 1e6));
         let rows = [
             ("transactions", human(self.turn.transactions)),
             ("transactions per second", human(self.turn.tps())),
-            ("99th percentile of a second, ms", middle(&self.p99)),
-            ("history, transactions", middle(&self.history)),
-            ("age of the checkpoint, of the log's capacity", middle(&self.ages)),
+            ("99th percentile of a second, ms", middle(&self.p99())),
+            ("history, transactions", middle(&self.turn.series(Meter::History))),
+            ("age of the checkpoint, of the log's capacity", middle(&self.ages())),
             ("dumps of HISTORY", count(&self.done.dumps)),
             ("tables made, loaded, renamed, dropped", count(&self.done.tables)),
             ("snapshots held", count(&self.done.snapshots)),
             ("sizes of the pool", count(&self.done.resizes)),
-            ("memory, MB", mb(self.memory())),
-            ("files, MB", mb(self.files())),
+            ("memory, MB", mb(Meter::Memory)),
+            ("files, MB", mb(Meter::Files)),
         ];
         grid.rows = rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]).collect();
         grid
     }
 
-    fn document_run(&self) -> Run {
-        let metrics = json!({
-            "tps": self.turn.tps(),
+    /// The only cell, with what a document has of the jobs.
+    fn cell(self) -> Cell {
+        let counted = json!({
             "transactions": self.turn.transactions,
             "dumps": self.done.dumps.load(Ordering::Relaxed),
             "tables": self.done.tables.load(Ordering::Relaxed),
             "snapshots": self.done.snapshots.load(Ordering::Relaxed),
             "resizes": self.done.resizes.load(Ordering::Relaxed),
             "findings": self.findings.len(),
-            "footprints": self.footprints,
         });
-        Run::new(EMBEDDED, "holdfast", metrics)
+        Cell {
+            name: vec!["soak".to_owned()],
+            turns: vec![vec![self.turn]],
+            memory_mb: vec![None],
+            counted: vec![counted],
+        }
     }
 }
 
-fn footprint_chart(footprints: &[Footprint]) -> Chart {
-    let line = |name: &str, of: &dyn Fn(&Footprint) -> u64| {
-        Line::new(name, footprints.iter().map(|f| (f.t, of(f) as f64 / 1e6)))
-    };
-    let lines = vec![line("memory of the process", &|f| f.memory_bytes), line("files", &|f| f.file_bytes)];
-    Chart::over_time("Memory and files", "MB", lines, Vec::new())
-}
-
-fn lead(options: &Options) -> String {
-    format!(
-        "dbSTRESS RW=1, {} sessions, on files; beside it a dump in a loop, tables that come and go, snapshots, and a pool between one and two \
-         times its size, for {:.0} seconds.",
+fn findings(options: &Options, outcome: Outcome, words: Vec<String>, sides: &[Series]) -> Findings {
+    let what = format!(
+        "dbSTRESS RW=1, {} sessions; beside it a dump in a loop, tables that come and go, snapshots, and a pool between one and two times its size, \
+         for {:.0} seconds",
         options.sessions,
         options.plan.turn.as_secs_f64()
-    )
-}
-
-fn settings(options: &Options) -> serde_json::Value {
-    Workload::DbStress { objects: options.objects }.settings(json!({
-        "workload": "dbSTRESS RW=1, a WRITE is one UPDATE",
-        "sessions": options.sessions,
-        "pool_bytes": options.pool_bytes,
-        "duration_s": options.plan.turn.as_secs_f64(),
-        "seed": options.plan.seed,
-    }))
+    );
+    let judged = "The last quarter of the run is compared with the second.".to_owned();
+    let place = format!("on files in {}", options.plan.dir.display());
+    Findings {
+        name: ("soak", "Everything at once, for a long time"),
+        place: Place::embedded(&place, "a sync at every commit", Some(&options.plan.dir)),
+        lead: (what, judged),
+        words,
+        settings: Workload::DbStress { objects: options.objects }.settings(json!({
+            "workload": "dbSTRESS RW=1, a WRITE is one UPDATE",
+            "sessions": options.sessions,
+            "pool_bytes": options.pool_bytes,
+        })),
+        grids: vec![outcome.grid()],
+        charts: turns::charts(sides),
+        claims: outcome.claims(),
+        cells: vec![outcome.cell()],
+    }
 }
 
 #[cfg(test)]
@@ -527,10 +493,7 @@ mod tests {
     fn outcome(transactions: f64) -> Outcome {
         Outcome {
             turn: Turn { seconds: 1.0, transactions, cpu_seconds: Some(1.0), ..Turn::default() },
-            footprints: Vec::new(),
-            p99: Vec::new(),
-            history: Vec::new(),
-            ages: Vec::new(),
+            log_bytes: 1.0,
             findings: Vec::new(),
             done: Done::default(),
         }
@@ -539,9 +502,15 @@ mod tests {
     #[test]
     fn a_history_that_grows_and_a_log_that_fills_fail() {
         let judged = |history: f64, age: f64| {
-            let seconds =
-                |last: f64| [vec![last / 100.0; 30], (0..10).map(|n| last * (1.0 + f64::from(n) / 1e4)).collect()];
-            let outcome = Outcome { history: seconds(history).concat(), ages: seconds(age).concat(), ..outcome(200.0) };
+            let second = |share: f64| {
+                let mut second = Second::default();
+                second.values[Meter::History as usize] = Some(history * share);
+                second.values[Meter::Age as usize] = Some(age * share);
+                second
+            };
+            let mut outcome = outcome(200.0);
+            outcome.turn.each = vec![second(0.01); 30];
+            outcome.turn.each.extend((0..10).map(|n| second(1.0 + f64::from(n) / 1e4)));
             let claims = outcome.claims();
             let of = |word: &str| claims.iter().find(|claim| claim.text.contains(word)).unwrap();
             ["history", "checkpoint"].map(|word| of(word).judge(&Conditions::quiet_machine()).answer)

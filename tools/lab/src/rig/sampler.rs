@@ -82,17 +82,17 @@ impl Sampler {
 
     /// Runs `load` for `duration` as phase `phase`, with a sample a second.
     pub fn run(&mut self, phase: &str, load: &mut Load, duration: Duration, progress: &mut Progress) -> Result<Turn> {
-        self.run_while(phase, load, duration, progress, &|| Ok(()))
+        self.run_with(phase, load, duration, progress, &mut |_| Ok(()))
     }
 
-    /// As [`Sampler::run`], and asks `goes_on` after each sample: its error ends the load.
-    pub fn run_while(
+    /// As [`Sampler::run`], and gives each sample to `further`, whose error ends the load.
+    pub fn run_with(
         &mut self,
         phase: &str,
         load: &mut Load,
         duration: Duration,
         progress: &mut Progress,
-        goes_on: &dyn Fn() -> Result<()>,
+        further: &mut dyn FnMut(&mut Second) -> Result<()>,
     ) -> Result<Turn> {
         let before = self.db.metrics_snapshot();
         self.last = before.clone();
@@ -102,10 +102,11 @@ impl Sampler {
         let (classes, mut each) = (load.classes(), Vec::<Second>::new());
         let turn = load.run(duration, &mut |second| {
             let t = each.last().map_or(0.0, |last| last.t) + second.seconds;
-            let sample = self.sample(classes, second, t);
+            let mut sample = self.sample(classes, second, t);
             progress.show(&line(phase, &sample.values));
+            further(&mut sample)?;
             each.push(sample);
-            goes_on()
+            Ok(())
         })?;
         let did = self.db.metrics_snapshot().delta(&before);
         let waited = |class: &WaitClass| (class.name(), did.wait(*class).total.as_secs_f64() * 1e6);

@@ -41,10 +41,14 @@ pub enum Meter {
     CoreToCore,
     /// Cores that as many threads got that only compute, just before a turn.
     Cores,
+    /// Memory of the process.
+    Memory,
+    /// Size of the files.
+    Files,
 }
 
 /// The meters' number.
-const METERS: usize = Meter::Cores as usize + 1;
+const METERS: usize = Meter::Files as usize + 1;
 
 /// How a meter is read and shown.
 struct Dial {
@@ -83,6 +87,8 @@ static DIALS: [Dial; METERS] = [
     counter(Meter::Syncs, "syncs of a loop beside it", "per second", ""),
     gauge(Meter::CoreToCore, "core to core", "nanoseconds", ""),
     gauge(Meter::Cores, "cores", "count", ""),
+    gauge(Meter::Memory, "memory of the process", "bytes", ""),
+    gauge(Meter::Files, "files", "bytes", ""),
 ];
 
 /// Readings, in the order of [`Meter`]; `None` if the engine does not report one.
@@ -192,6 +198,6 @@ mod tests {
         for (n, meter) in Meter::all().enumerate() {
             assert_eq!(meter as usize, n);
         }
-        assert_eq!([Meter::Free, Meter::Cores].map(Meter::title), ["free frames", "cores"]);
+        assert_eq!([Meter::Free, Meter::Files].map(Meter::title), ["free frames", "files"]);
     }
 }
