@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn load(transactions: &[u64]) -> Load {
-        Load::of(&["a", "b"], 1, transactions.to_vec().into_iter().map(Counted)).unwrap()
+        Load::of(&["a", "b"], 1, transactions.iter().copied().map(Counted)).unwrap()
     }
 
     #[test]
