@@ -1,5 +1,5 @@
-//! The engine in this process under load: OLTP sessions and a dump, which wait at the gates of their
-//! [`Load`]s between two transactions or rows while the target is paused.
+//! The engine in this process under load: OLTP sessions and a dump, which wait at the gates of
+//! their [`Load`]s between two transactions or rows while the target is paused.
 //!
 //! All times are the target's ([`crate::clock::PausableClock`]), which does not pass during a
 //! pause.

@@ -1,5 +1,5 @@
-//! Sessions: threads that stay, and work while their gate is open. So two loads can be run in turns.
-//! Each session records into histograms of its own, which the thread that drives the load takes.
+//! Sessions: threads that stay, and work while their gate is open. So two loads can be run in
+//! turns. Each session records into histograms of its own, which the thread that drives the load takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,9 +13,9 @@ use super::gate::Gate;
 use crate::rig::cpu;
 use crate::subject::turn::{Latencies, Turn};
 
-/// A session that runs transactions at full speed. An implementation occupies cache lines of its own
-/// (`align(128)`), since sessions are created one after the other and the allocator puts them side
-/// by side.
+/// A session that runs transactions at full speed. An implementation occupies cache lines of its
+/// own (`align(128)`), since sessions are created one after the other and the allocator puts them
+/// side by side.
 pub trait Session: Send {
     /// Runs one transaction, and calls `done` with the class of each statement after it.
     fn transaction(&mut self, done: &mut dyn FnMut(usize)) -> Result<()>;

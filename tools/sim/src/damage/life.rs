@@ -247,27 +247,30 @@ impl Life<'_> {
                     self.write_typed(open, &name, step)?
                 }
             }
-            self.meet_duplicate(open, &name)?;
+            self.meet_duplicates(open, &name)?;
         }
         Ok(())
     }
 
-    /// Inserts a row whose index key another row has: the insert is refused, and reads what has
-    /// refused it.
-    fn meet_duplicate(&mut self, open: &Open, name: &str) -> anyhow::Result<()> {
-        let Some(key) = self.free_key(name) else { return Ok(()) };
-        let value = self.judge.tables[name].rows[&key].clone();
-        let inserted =
-            if self.judge.tables[name].raw { duplicate_raw(open, &value) } else { duplicate_typed(open, name, &value) };
-        match inserted {
-            // An unfinished transaction may have another entry of the index key.
-            Err(Error::DuplicateKey | Error::LockTimeout) => Ok(()),
-            Ok(()) => {
-                ensure!(self.judge.may_fail(name), "table {name}, which is whole, takes a second row like {key}");
-                Ok(())
+    /// Inserts rows whose index keys other rows have: each insert is refused, and reads what has
+    /// refused it. In a typed table that is damaged all rows are tried, since few may be affected;
+    /// one of a raw table may wait for an unfinished transaction.
+    fn meet_duplicates(&mut self, open: &Open, name: &str) -> anyhow::Result<()> {
+        let table = &self.judge.tables[name];
+        let free = table.rows.iter().filter(|(key, _)| !table.locked.contains(*key));
+        let tries = if self.judge.may_fail(name) && !table.raw { table.rows.len() } else { 1 };
+        let values: Vec<String> = free.map(|(_, value)| value.clone()).choose_multiple(&mut self.rng, tries);
+        for value in values {
+            let is_raw = self.judge.tables[name].raw;
+            let inserted = if is_raw { duplicate_raw(open, &value) } else { duplicate_typed(open, name, &value) };
+            match inserted {
+                // An unfinished transaction may have another entry of the index key.
+                Err(Error::DuplicateKey | Error::LockTimeout) => {}
+                Ok(()) => ensure!(self.judge.may_fail(name), "table {name}, which is whole, takes a second {value}"),
+                failed => drop(self.judge.allow(name, "a refused insert", failed)?),
             }
-            failed => self.judge.allow(name, "a refused insert", failed).map(drop),
         }
+        Ok(())
     }
 
     /// The key of a row that no unfinished transaction has changed.
