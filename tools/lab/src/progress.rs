@@ -58,7 +58,7 @@ impl Progress {
         progress
     }
 
-    /// What the experiment is going to do from now on takes at most this time, as far as it is
+    /// What the experiment is going to do from now on takes at most this time, as far as that is
     /// known.
     pub fn plan(&mut self, work: Duration) {
         self.planned = (Forecast::of(work), Instant::now());
@@ -164,9 +164,9 @@ mod tests {
     fn what_is_left_of_a_plan_is_said() {
         let mut progress = Progress::hidden();
         assert_eq!(progress.left(), None, "nothing is planned");
-        progress.plan(Duration::from_secs(3_600));
+        progress.plan(Duration::from_secs(3_630));
         assert_eq!(progress.left().as_deref(), Some("up to about 1 h 0 min left"));
-        progress.did(Duration::from_secs(3_600));
+        progress.did(Duration::from_secs(3_630));
         assert_eq!(progress.left(), None, "all is done");
         progress.plan_parts(2);
         assert_eq!(progress.left(), None, "no part is done");
@@ -176,11 +176,11 @@ mod tests {
     fn the_rest_of_a_step_is_said_beside_its_figures() {
         let mut progress = Progress::hidden();
         progress.step("loading");
-        progress.step_began -= Duration::from_secs(30);
+        progress.step_began -= Duration::from_secs(1_800);
         progress.show_part((1, 4), "rows");
         let said = progress.bar.message();
-        assert!(said.starts_with("1 of 4 rows; about 1 min 3") && said.ends_with(" left"), "{said}");
-        progress.plan(Duration::from_secs(7_200));
+        assert_eq!(said, "1 of 4 rows; about 1 h 30 min left");
+        progress.plan(Duration::from_secs(7_230));
         progress.show("5 tps");
         assert_eq!(progress.bar.message(), "5 tps; up to about 2 h 0 min left");
     }
