@@ -1,5 +1,6 @@
 //! Sessions: threads that stay, and work while their gate is open. So two loads can be run in
-//! turns. Each session records into histograms of its own, which the thread that drives the load takes.
+//! turns. Each session records into histograms of its own, which the thread that drives the load
+//! takes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
