@@ -110,7 +110,7 @@ fn measure(options: &Options, load: dbstress::Options, site: &Site, progress: &m
     let scene = Scene { db: &db, site, options, done: &done };
     let dir = site.path().context("a real disk has a directory")?;
     let turn = beside(scene, |goes_on| {
-        sampler.run_with("soak", &mut load, options.plan.turn, progress, &mut |second| {
+        sampler.run("soak", &mut load, options.plan.turn, progress, &mut |second| {
             second.values[Meter::Memory as usize] = Some(memory::resident_bytes(None)? as f64);
             second.values[Meter::Files as usize] = Some(file_bytes(dir)? as f64);
             goes_on()

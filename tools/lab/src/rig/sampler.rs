@@ -9,7 +9,7 @@ use holdfast::{CacheStats, Database, TableStats};
 
 use super::control::SyncLoop;
 use super::load::Load;
-use crate::measure::{human, per_second};
+use crate::measure::per_second;
 use crate::progress::Progress;
 use crate::subject::meters::{self, Meter, Values};
 use crate::subject::turn::{Own, Second, Turn};
@@ -80,13 +80,9 @@ impl Sampler {
         Ok(())
     }
 
-    /// Runs `load` for `duration` as phase `phase`, with a sample a second.
-    pub fn run(&mut self, phase: &str, load: &mut Load, duration: Duration, progress: &mut Progress) -> Result<Turn> {
-        self.run_with(phase, load, duration, progress, &mut |_| Ok(()))
-    }
-
-    /// As [`Sampler::run`], and gives each sample to `further`, whose error ends the load.
-    pub fn run_with(
+    /// Runs `load` for `duration` as phase `phase`. Gives each sample, one a second, to `further`,
+    /// whose error ends the load.
+    pub fn run(
         &mut self,
         phase: &str,
         load: &mut Load,
@@ -103,7 +99,7 @@ impl Sampler {
         let turn = load.run(duration, &mut |second| {
             let t = each.last().map_or(0.0, |last| last.t) + second.seconds;
             let mut sample = self.sample(classes, second, t);
-            progress.show(&line(phase, &sample.values));
+            progress.show(&format!("{phase}: {}", meters::in_words(&sample.values)));
             further(&mut sample)?;
             each.push(sample);
             Ok(())
@@ -188,20 +184,6 @@ impl Sampler {
         }
         own
     }
-}
-
-fn line(phase: &str, values: &Values) -> String {
-    let shown = |meter: Meter| human(values[meter as usize].unwrap_or(0.0));
-    format!(
-        "{phase}: {} tps, p99 {} ms, {} free and {} dirty pages, age {} MB, history {}, {} reads/s",
-        shown(Meter::Commits),
-        shown(Meter::P99),
-        shown(Meter::Free),
-        shown(Meter::Dirty),
-        human(values[Meter::Age as usize].unwrap_or(0.0) / 1e6),
-        shown(Meter::History),
-        shown(Meter::Reads),
-    )
 }
 
 #[cfg(test)]

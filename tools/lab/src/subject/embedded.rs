@@ -103,7 +103,7 @@ impl Embedded {
     fn engine_turn(&mut self, work: &Work, phase: &str, duration: Duration, progress: &mut Progress) -> Result<Turn> {
         let seed = self.series.seed_of_turn(work.seed);
         let mut load = work.sessions.load(&self.db, &self.site, seed, self.group)?;
-        let mut turn = self.sampler.run(phase, &mut load, duration, progress)?;
+        let mut turn = self.sampler.run(phase, &mut load, duration, progress, &mut |_| Ok(()))?;
         turn.values[Meter::CoreToCore as usize] = control::core_to_core().map(|figure| figure.median);
         Ok(turn)
     }

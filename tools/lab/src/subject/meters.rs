@@ -3,6 +3,7 @@
 use anyhow::Result;
 use mysql::Conn;
 
+use crate::measure::human;
 use crate::server::contender::Contender;
 use crate::server::status::{Listed, monitor, told};
 
@@ -157,6 +158,23 @@ pub fn between(from: &Values, to: &Values, seconds: f64) -> Values {
     values
 }
 
+/// The values of a second that are shown while it is measured.
+pub fn in_words(values: &Values) -> String {
+    let shown = [
+        (Meter::Commits, 1.0, "tps"),
+        (Meter::P99, 1.0, "ms p99"),
+        (Meter::Free, 1.0, "free pages"),
+        (Meter::Dirty, 1.0, "dirty pages"),
+        (Meter::Age, 1e-6, "MB of log since the checkpoint"),
+        (Meter::History, 1.0, "history"),
+        (Meter::Reads, 1.0, "reads/s"),
+    ];
+    let word = |(meter, factor, unit): (Meter, f64, &str)| {
+        values[meter as usize].map(|value| format!("{} {unit}", human(value * factor)))
+    };
+    shown.into_iter().filter_map(word).collect::<Vec<_>>().join(", ")
+}
+
 /// The values of seconds of equal length as one: the means of the rates, and the last gauges.
 pub fn over<'v>(seconds: impl Iterator<Item = &'v Values> + Clone) -> Values {
     let mut values = seconds.clone().last().copied().unwrap_or_default();
@@ -183,6 +201,13 @@ mod tests {
         assert_eq!(values[Meter::Reads as usize], None, "nothing to compare with");
         let both = over([from, to].iter());
         assert_eq!((both[Meter::Commits as usize], both[Meter::History as usize]), (Some(200.0), Some(9.0)));
+    }
+
+    #[test]
+    fn what_is_not_reported_is_not_shown() {
+        let mut values = Values::default();
+        (values[Meter::Age as usize], values[Meter::Commits as usize]) = (Some(2.5e6), Some(1234.0));
+        assert_eq!(in_words(&values), "1,234 tps, 2.50 MB of log since the checkpoint");
     }
 
     #[test]

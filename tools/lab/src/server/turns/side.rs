@@ -19,7 +19,6 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::workload::{Workload, script};
 use crate::experiments::sideload::HOT;
-use crate::measure::human;
 use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::rig::memory;
@@ -295,7 +294,7 @@ impl Subject for Side<'_> {
             if seconds > 0.5 {
                 let values = meters::between(&last, &now, seconds);
                 let second = Second { t: began.elapsed().as_secs_f64(), values, ..Second::default() };
-                progress.show(&format!("{}, {phase}: {}", self.name(), in_words(&second.values)));
+                progress.show(&format!("{}, {phase}: {}", self.name(), meters::in_words(&second.values)));
                 each.push(second);
             }
             last = now;
@@ -441,13 +440,6 @@ impl Drop for Side<'_> {
 
 fn delta(from: &Values, to: &Values, meter: Meter) -> f64 {
     to[meter as usize].zip(from[meter as usize]).map_or(0.0, |(to, from)| to - from)
-}
-
-fn in_words(values: &Values) -> String {
-    let shown =
-        [(Meter::Commits, "tps"), (Meter::History, "history"), (Meter::Free, "free pages"), (Meter::Reads, "reads/s")];
-    let word = |(meter, unit): (Meter, &str)| values[meter as usize].map(|v| format!("{} {unit}", human(v)));
-    shown.into_iter().filter_map(word).collect::<Vec<_>>().join(", ")
 }
 
 /// The cache of a server that makes tables.
