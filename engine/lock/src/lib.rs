@@ -45,8 +45,6 @@ mod interval;
 mod manager;
 mod mode;
 mod observer;
-#[cfg(test)]
-mod observer_tests;
 mod owner;
 mod queue;
 mod range;

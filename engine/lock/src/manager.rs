@@ -110,7 +110,7 @@ impl LockManager {
         self.detect(owner);
         let deadline = Instant::now().checked_add(limit);
         let outcome = loop {
-            let outcome = self.sleep(owner, deadline);
+            let outcome = self.block_told(owner, deadline);
             if outcome != Outcome::Waiting {
                 break outcome;
             }
@@ -133,7 +133,7 @@ impl LockManager {
     }
 
     /// Reports the blockers of `owner` to the observer, and blocks it: see [`Owner::block`].
-    fn sleep(&self, owner: &Arc<Owner>, deadline: Option<Instant>) -> Outcome {
+    fn block_told(&self, owner: &Arc<Owner>, deadline: Option<Instant>) -> Outcome {
         let Some(observer) = self.observer.get() else { return owner.block(deadline) };
         self.tell(observer.as_ref(), owner);
         observer.begins();

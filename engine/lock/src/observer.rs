@@ -39,3 +39,6 @@ pub trait WaitObserver: Send + Sync {
     /// and then.
     fn gives_up(&self) -> bool;
 }
+
+#[cfg(test)]
+mod tests;
