@@ -114,7 +114,8 @@ impl Txn {
             if !matches!(inserted, Err(Error::DuplicateKey)) {
                 return inserted;
             }
-            let other = self.duplicate.take();
+            // Of an earlier insert, if this one is no unique one.
+            let other = unique.and_then(|_| self.duplicate.take());
             if self.lock_entry(index, other.as_ref().map_or(key, |(other, _)| other), mode)? {
                 return inserted;
             }
