@@ -258,7 +258,8 @@ impl Beside<'_> {
             IN_POOL => self.last[IN_POOL] = self.twin.turn(&self.work, phase, duration, progress)?,
             LOOP => return page_loop.run(depth, duration),
             BUSY => {
-                let transactions_per_page = self.last[ENGINE].tps() / pages.max(1e-9);
+                // An engine that asked for no page gives the loop no computation to do beside one.
+                let transactions_per_page = if pages > 0.0 { self.last[ENGINE].tps() / pages } else { 0.0 };
                 let work_us = self.last[IN_POOL].cpu_us().unwrap_or(0.0) * transactions_per_page;
                 return PageLoop { work_us, ..page_loop }.run(depth, duration);
             }
