@@ -388,8 +388,9 @@ impl UndoLog {
         while self.count == 0 && self.pages.len() > 1 {
             self.drop_tail(space, acc)?;
         }
-        if self.pages.len() < pages {
-            return Ok(()); // What is known of the last page now is what it says.
+        // What is known of the last page now is what it says; or nothing was ever written.
+        if self.pages.len() < pages || !self.begun {
+            return Ok(());
         }
         let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
         let mut mtr = space.store().begin(ticket, acc);
@@ -397,7 +398,7 @@ impl UndoLog {
         let undo = UndoPage::new(mtr.bytes(tail)).ok_or_else(|| space.damaged(self.tail().no))?;
         if undo.owner() != self.txn || undo.count() <= self.count {
             self.end = undo.end();
-            return Ok(()); // Nothing was popped since the last cut (or nothing was ever written).
+            return Ok(()); // Nothing was popped since the last cut.
         }
         // Records lie one behind the other, so the first one that goes begins where the rest ends.
         self.end = undo.offset(self.count).ok_or_else(|| space.damaged(self.tail().no))?;
@@ -485,9 +486,9 @@ impl UndoLog {
     }
 
     /// Gives back the page of a log that was never begun.
-    pub fn give_back_unbegun(self, space: &UndoSpace) {
+    pub fn give_back_unbegun(&self, space: &UndoSpace) {
         debug_assert!(!self.begun && self.pages.len() == 1, "such a log has one page");
-        space.put_log(self.group as usize, self.first());
+        space.put_unbegun(self.group as usize, self.first());
         space.count_pages(-1);
     }
 
@@ -498,15 +499,17 @@ impl UndoLog {
         while self.pages.len() > 1 {
             self.drop_tail(space, acc)?;
         }
-        if self.begun {
-            let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
-            let mut mtr = space.store().begin(ticket, acc);
-            let first = space.fix(&mut mtr, self.first())?;
-            let header = page::header(self.txn, true, LogState::Free, self.first(), PageNo::NONE);
-            mtr.apply(first, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
-            mtr.commit()?;
+        if !self.begun {
+            self.give_back_unbegun(space);
+            return Ok(());
         }
-        // Its page says that it is free, or was never begun: what is left is to give it back.
+        let ticket = space.store().reserve(SMALL_MTR, SpaceClass::Rollback)?;
+        let mut mtr = space.store().begin(ticket, acc);
+        let first = space.fix(&mut mtr, self.first())?;
+        let header = page::header(self.txn, true, LogState::Free, self.first(), PageNo::NONE);
+        mtr.apply(first, &PageOp::WriteBytes { offset: OFF_OWNER as u16, bytes: &header })?;
+        mtr.commit()?;
+        // Its page says that it is free: what is left is to give it back.
         self.retire(space, acc)
     }
 

@@ -268,6 +268,24 @@ impl UndoSpace {
         self.in_use.of(group).logs.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Puts back the first page of a log that was taken and never begun, for `group`. One that is
+    /// the reason for it is left out until the next open, and no other transaction meets it.
+    pub fn put_unbegun(&self, group: usize, first: PageNo) {
+        if self.can_be_begun(first, &self.store.pool().access(AccessKind::Point)) {
+            self.put_log(group, first);
+        } else {
+            self.in_use.of(group).logs.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// False if the page of a free log is damaged, or the device does not return it.
+    fn can_be_begun(&self, first: PageNo, acc: &Access<'_>) -> bool {
+        match self.store.pool().fix_shared(self.file.space(), first, acc) {
+            Ok(page) => UndoPage::new(&page).is_some(),
+            Err(error) => !(error.is_damage() || error.is_unread()),
+        }
+    }
+
     /// Allocates the first page of a new log and enters it in the directory, in one
     /// mini-transaction.
     fn add_log(&self, acc: &Access<'_>) -> Result<PageNo> {
@@ -305,10 +323,11 @@ impl UndoSpace {
     }
 
     /// Frees half of the logs that no transaction has needed since the last call, but keeps a few.
-    /// Returns true if there may be more.
+    /// Returns true if there may be more. A log whose page cannot be read is left out until the next
+    /// open, and does not keep the others.
     ///
     /// # Errors
-    /// Those of the log and of reading pages; what was not given back stays free.
+    /// Those of the log and of reading other pages; what was not given back stays free.
     pub fn remove_idle_logs(&self, acc: &Access<'_>) -> Result<bool> {
         let Some(_removal) = self.removal.try_lock() else { return Ok(true) };
         if holdfast_base::planted!("idle-undo-stays") {
@@ -325,6 +344,9 @@ impl UndoSpace {
             left += logs.len();
         }
         while let Some(first) = idle.pop() {
+            if !self.can_be_begun(first, acc) {
+                continue;
+            }
             if let Err(error) = self.remove_log(first, acc) {
                 idle.push(first);
                 self.free.mine().lock().splice(..0, idle);
