@@ -1,5 +1,5 @@
-//! The first page of a free undo log is damaged on the disk. A free log is used again at once by the
-//! next transaction of its group of threads: each of them failed.
+//! The first page of a free undo log is damaged on the disk. A free log is used again at once by
+//! the next transaction of its group of threads: each of them failed.
 #![cfg(not(shuttle))]
 
 mod common;

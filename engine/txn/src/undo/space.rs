@@ -323,8 +323,8 @@ impl UndoSpace {
     }
 
     /// Frees half of the logs that no transaction has needed since the last call, but keeps a few.
-    /// Returns true if there may be more. A log whose page cannot be read is left out until the next
-    /// open, and does not keep the others.
+    /// Returns true if there may be more. A log whose page cannot be read is left out until the
+    /// next open, and does not keep the others.
     ///
     /// # Errors
     /// Those of the log and of reading other pages; what was not given back stays free.

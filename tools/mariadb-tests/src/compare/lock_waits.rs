@@ -119,14 +119,22 @@ fn waits_for_other_key(session: usize, sql: &str, holdfast: &mut Side) -> bool {
     !locks.is_empty() && locks.iter().all(is_parent)
 }
 
-/// Whether a transaction has come to rows of a table of the statement by other ways on the one
-/// engine than on the other, and has locked other rows, which `SKIP LOCKED` leaves out.
-pub fn leaves_others_out(sql: &str, meanings: &Meanings, [holdfast, innodb]: &mut [Side; 2]) -> bool {
+/// Why transactions have locked other rows of the tables of a statement on the one engine than on
+/// the other: what `SKIP LOCKED` leaves out.
+pub fn leaves_others_out(sql: &str, meanings: &Meanings, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
     let list =
         format!("SELECT table_name FROM information_schema.tables WHERE table_schema = '{}'", schema(holdfast.engine));
     let tables = holdfast.look(&list).into_rows();
-    let shares = |other: &String| tables.iter().any(|table| names(sql, &table[0]) && names(other, &table[0]));
-    meanings.in_transactions().filter(|other| shares(other)).any(|other| plan(holdfast, other) != plan(innodb, other))
+    let shares = |other: &&String| tables.iter().any(|table| names(sql, &table[0]) && names(other, &table[0]));
+    meanings.in_transactions().filter(shares).find_map(|other| {
+        let theirs = plan(innodb, other);
+        let is_range = theirs.iter().any(|step| step[2].as_deref() == Some("range"));
+        if plan(holdfast, other) != theirs {
+            Some("other plans lock other rows")
+        } else {
+            is_range.then_some("InnoDB locks the first row behind a range, too")
+        }
+    })
 }
 
 /// The tables that FOREIGN KEYs connect: child and parent.

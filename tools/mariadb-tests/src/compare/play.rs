@@ -345,14 +345,8 @@ impl Play<'_, '_, '_> {
         {
             return self.part(reason);
         }
-        if class == Class::Rows && meant.sql.contains("SKIP LOCKED") {
-            if self.free().len() < self.sessions {
-                return self
-                    .part("InnoDB skips a row that another session waits for, also for the one that has its lock");
-            }
-            if lock_waits::leaves_others_out(&meant.sql, &self.meanings, &mut self.sides) {
-                return self.part("other plans lock other rows");
-            }
+        if let Some(reason) = self.left_out(&meant.sql).filter(|_| class == Class::Rows) {
+            return self.part(reason);
         }
         let skips = self.skips(session);
         if let Some(reason) = by_plan::known(&meant.sql, &class, codes, &mut self.sides)
@@ -372,6 +366,17 @@ impl Play<'_, '_, '_> {
             Some(_) => Ok(Ending::Same),
             None => Ok(self.differ(&statement.sql, class, &shown.0, &shown.1)),
         }
+    }
+
+    /// Why `SKIP LOCKED` may leave out other rows.
+    fn left_out(&mut self, sql: &str) -> Option<&'static str> {
+        if !sql.contains("SKIP LOCKED") {
+            return None;
+        }
+        if self.free().len() < self.sessions {
+            return Some("InnoDB skips a row that another session waits for, also for the one that has its lock");
+        }
+        lock_waits::leaves_others_out(sql, &self.meanings, &mut self.sides)
     }
 
     /// Whether a session has waited, at a level at which it may pass over what others insert.
@@ -415,7 +420,7 @@ impl Play<'_, '_, '_> {
         if self.meanings.are_without_checks() {
             return None;
         }
-        let (question, ours) = orphans::find(&mut self.sides[0])?;
+        let (question, ours) = orphans::find(&mut self.sides)?;
         if ours.is_lost() {
             return Some(Ending::lost(&question, &ours.to_string()));
         }
