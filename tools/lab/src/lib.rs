@@ -3,8 +3,8 @@
 //! | module | what |
 //! |---|---|
 //! | [`registry`] | the one list of the experiments |
-//! | [`cli`], `args` | the command line of `holdfast lab`, and the arguments of each experiment |
-//! | [`experiments`] | one file (or folder) per experiment |
+//! | [`cli`], `args` | the command line of `holdfast lab`, and the arguments of the experiments |
+//! | [`experiments`] | one file (or folder) per experiment, with its sizes; the driver of turns |
 //! | [`target`] | what they run against: the embedded engine |
 //! | [`server`] | the same on real servers, with real clients |
 //! | `worker`, `bench`, [`clock`], [`pin`] | OLTP sessions and dump, sampled |

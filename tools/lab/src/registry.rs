@@ -1,15 +1,16 @@
 //! The experiments: the one list from which the command line, its help, `all` and the table of the
 //! guide come.
 
-use anyhow::Result;
+use anyhow::{Result, bail, ensure};
+use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
-use crate::args::common::CommonArgs;
-use crate::args::querycache::QuerycacheArgs;
-use crate::args::rig::{RigArgs, RigExperiment};
+use crate::args::common::{CommonArgs, TargetArg};
+use crate::args::rig::RigArgs;
 use crate::args::scan;
 use crate::args::sideload::SideloadArgs;
 use crate::document::Document;
+use crate::experiments::{flush, freepages, growth, iobound, overflow, purge, querycache, sessions, soak};
 use crate::progress::Progress;
 
 /// An experiment of the lab.
@@ -27,22 +28,73 @@ pub struct Experiment {
     help: &'static str,
     /// About how long it takes on two cores with --quick, without, and with --full.
     pub minutes: [f64; 3],
+    /// Those of [`OPTIONS`] that it takes.
+    options: &'static [&'static str],
     /// True if it cannot run without a server.
     pub needs_server: bool,
+    /// Why it does not run on a target; `None` if it does.
+    refuses: fn(&TargetArg) -> Option<&'static str>,
     /// Adds its arguments.
     arguments: fn(Command) -> Command,
     run: fn(&ArgMatches, &mut Progress) -> Result<Document>,
 }
 
+/// The options that not all experiments take.
+const OPTIONS: [&str; 6] = ["engines", "workload", "log_mib", "mib", "threads", "query_cache_mib"];
+
+/// What most of the experiments have in common.
+const IN_TURNS: Experiment = Experiment {
+    name: "",
+    about: "",
+    question: "",
+    published: "-",
+    help: REAL,
+    minutes: [0.0; 3],
+    options: &["engines"],
+    needs_server: false,
+    refuses: |_| None,
+    arguments: RigArgs::augment_args,
+    run: |_, _| bail!("an experiment without a run"),
+};
+
 impl Experiment {
-    /// Its subcommand.
+    /// Its subcommand, which shows the options that it takes.
     pub fn command(&self) -> Command {
-        (self.arguments)(Command::new(self.name)).about(self.about).after_help(self.help)
+        let command = (self.arguments)(Command::new(self.name)).about(self.about).after_help(self.help);
+        command.mut_args(|arg| {
+            let hidden = arg.is_hide_set() || (OPTIONS.contains(&arg.get_id().as_str()) && !self.takes(arg.get_id()));
+            arg.hide(hidden)
+        })
+    }
+
+    fn takes(&self, option: &clap::Id) -> bool {
+        self.options.iter().any(|own| option == own)
+    }
+
+    /// Why it does not run on the target that the arguments of [`Experiment::command`] name; `None`
+    /// if it does.
+    ///
+    /// # Errors
+    /// If they are those of another command.
+    pub fn refusal(&self, matches: &ArgMatches) -> Result<Option<&'static str>> {
+        Ok((self.refuses)(&CommonArgs::from_arg_matches(matches)?.target))
     }
 
     /// Runs it with the arguments of [`Experiment::command`]. The claims of the document are not
     /// judged yet.
+    ///
+    /// # Errors
+    /// If it does not take one of them, or cannot be run to its end.
     pub fn run(&self, matches: &ArgMatches, progress: &mut Progress) -> Result<Document> {
+        let given = |id: &clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        for other in matches.ids().filter(|id| OPTIONS.contains(&id.as_str()) && given(id)) {
+            let those: Vec<&str> = EXPERIMENTS.iter().filter(|one| one.takes(other)).map(|one| one.name).collect();
+            let name = other.as_str().replace('_', "-");
+            ensure!(self.takes(other), "--{name} is for {}", those.join(" and "));
+        }
+        if let Some(why) = self.refusal(matches)? {
+            bail!("{} {why}", self.name);
+        }
         (self.run)(matches, progress)
     }
 }
@@ -56,9 +108,10 @@ pub static EXPERIMENTS: [Experiment; 11] = [
         published: "2011: 330 requests/s alone, 2 beside mysqldump",
         help: SIDELOAD,
         minutes: [1.0, 3.0, 300.0],
-        needs_server: false,
+        options: &["engines", "threads"],
         arguments: SideloadArgs::augment_args,
         run: |matches, progress| SideloadArgs::from_arg_matches(matches)?.run(progress),
+        ..IN_TURNS
     },
     Experiment {
         name: "scan",
@@ -67,20 +120,19 @@ pub static EXPERIMENTS: [Experiment; 11] = [
         published: "2009: 0.02 s, after the report 0.20 s",
         help: SCAN,
         minutes: [0.5, 1.0, 30.0],
-        needs_server: false,
+        options: &[],
         arguments: CommonArgs::augment_args,
         run: |matches, progress| scan::run(&CommonArgs::from_arg_matches(matches)?, progress),
+        ..IN_TURNS
     },
     Experiment {
         name: "overflow",
         about: "The active set a little larger than the pool: misses and throughput at every pool size",
         question: "what happens when the active set is a little larger than the pool?",
         published: "2016: 660 tps, after an update of the server 36",
-        help: REAL,
         minutes: [2.5, 10.0, 60.0],
-        needs_server: false,
-        arguments: RigArgs::augment_args,
-        run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Overflow, progress),
+        run: |matches, progress| overflow::sizes::run(&RigArgs::of(matches)?, progress),
+        ..IN_TURNS
     },
     Experiment {
         name: "purge",
@@ -89,9 +141,8 @@ pub static EXPERIMENTS: [Experiment; 11] = [
         published: "2010: free pages fall continuously under updates in place",
         help: MEMORY,
         minutes: [1.0, 3.0, 10.0],
-        needs_server: false,
-        arguments: RigArgs::augment_args,
-        run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Purge, progress),
+        run: |matches, progress| purge::run(&RigArgs::of(matches)?, progress),
+        ..IN_TURNS
     },
     Experiment {
         name: "flush",
@@ -100,20 +151,19 @@ pub static EXPERIMENTS: [Experiment; 11] = [
         published: "2010: the redo log ran full, then TPS dropped",
         help: BOTH,
         minutes: [1.5, 3.5, 30.0],
-        needs_server: false,
-        arguments: RigArgs::augment_args,
-        run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Flush, progress),
+        options: &["engines", "workload", "log_mib"],
+        run: |matches, progress| flush::run(&RigArgs::of(matches)?, progress),
+        ..IN_TURNS
     },
     Experiment {
         name: "freepages",
         about: "Readers that miss while a small redo log is full: does a second pass without a transaction",
         question: "does a reader that misses get a frame while the log is full?",
         published: "2023: the page cleaner frees no page while it flushes for the checkpoint, and InnoDB stands still for seconds",
-        help: REAL,
         minutes: [1.0, 2.5, 10.0],
-        needs_server: false,
-        arguments: RigArgs::augment_args,
-        run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Freepages, progress),
+        options: &["engines", "log_mib"],
+        run: |matches, progress| freepages::run(&RigArgs::of(matches)?, progress),
+        ..IN_TURNS
     },
     Experiment {
         name: "sessions",
@@ -122,20 +172,22 @@ pub static EXPERIMENTS: [Experiment; 11] = [
         published: "2010: throughput falls from 32 sessions on",
         help: MEMORY,
         minutes: [2.0, 10.0, 90.0],
-        needs_server: false,
-        arguments: RigArgs::augment_args,
-        run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Sessions, progress),
+        options: &["engines", "workload"],
+        run: |matches, progress| sessions::run(&RigArgs::of(matches)?, progress),
+        ..IN_TURNS
     },
     Experiment {
         name: "iobound",
         about: "The same workload, ten times the pages: what a miss costs",
         question: "what does a miss cost beyond its read?",
         published: "2010: throughput falls far deeper than the disk explains, even with every byte in the system's cache",
-        help: REAL,
         minutes: [2.5, 7.0, 60.0],
-        needs_server: false,
-        arguments: RigArgs::augment_args,
-        run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Iobound, progress),
+        refuses: |target| {
+            let why = "sets the server's cache; --target mariadb starts servers for it, mariadb118 a released one";
+            matches!(target, TargetArg::Server(_)).then_some(why)
+        },
+        run: |matches, progress| iobound::sizes::run(&RigArgs::of(matches)?, progress),
+        ..IN_TURNS
     },
     Experiment {
         name: "querycache",
@@ -144,31 +196,39 @@ pub static EXPERIMENTS: [Experiment; 11] = [
         published: "2010: MySQL 5.0 1,309 tps, 5.1 425, with the cache off 1,313",
         help: QUERYCACHE,
         minutes: [2.0, 6.0, 60.0],
+        options: &["engines", "threads", "query_cache_mib"],
         needs_server: true,
-        arguments: QuerycacheArgs::augment_args,
-        run: |matches, progress| QuerycacheArgs::from_arg_matches(matches)?.run(progress),
+        refuses: |target| {
+            let why = "needs a query cache, and MySQL has none since 8.0";
+            matches!(target, TargetArg::Released(server) if !server.has_query_cache()).then_some(why)
+        },
+        run: |matches, progress| querycache::run(&RigArgs::of(matches)?, progress),
+        ..IN_TURNS
     },
     Experiment {
         name: "soak",
         about: "Everything at once for a long time: half an hour with --full",
         question: "what grows slowly: memory, files, latencies?",
-        published: "-",
-        help: REAL,
         minutes: [1.0, 5.5, 31.0],
-        needs_server: false,
-        arguments: RigArgs::augment_args,
-        run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Soak, progress),
+        options: &[],
+        refuses: |target| {
+            (*target != TargetArg::Embedded).then_some("runs on the embedded engine only; leave --target out")
+        },
+        run: |matches, progress| soak::run(&RigArgs::of(matches)?, progress),
+        ..IN_TURNS
     },
     Experiment {
         name: "growth",
         about: "Load, dump, check, index, backup, restore and recovery of a table that grows, with the same cache",
         question: "what does an operation on all of a table cost per GB as it grows?",
-        published: "-",
-        help: REAL,
         minutes: [0.5, 2.0, 60.0],
-        needs_server: false,
-        arguments: RigArgs::augment_args,
-        run: |matches, progress| RigArgs::from_arg_matches(matches)?.run(RigExperiment::Growth, progress),
+        options: &["engines", "mib"],
+        refuses: |target| {
+            let why = "kills its server; leave --target out, or give mariadb for a private one";
+            matches!(target, TargetArg::Released(_) | TargetArg::Server(_)).then_some(why)
+        },
+        run: |matches, progress| growth::run(&RigArgs::of(matches)?, progress),
+        ..IN_TURNS
     },
 ];
 
@@ -221,6 +281,21 @@ mod tests {
     fn the_guide_has_the_table_of_the_experiments() {
         let guide = include_str!("../../../docs/user/lab.md");
         assert!(guide.contains(&table()), "the table of the guide should be:\n{}", table());
+    }
+
+    #[test]
+    fn an_option_of_other_experiments_is_hidden_and_refused() {
+        let one = |name: &str| EXPERIMENTS.iter().find(|one| one.name == name).unwrap();
+        let run = |words: &[&str]| {
+            let matches = one(words[0]).command().try_get_matches_from(words).unwrap();
+            one(words[0]).run(&matches, &mut Progress::hidden()).unwrap_err().to_string()
+        };
+        assert_eq!(run(&["purge", "--log-mib", "32"]), "--log-mib is for flush and freepages");
+        assert_eq!(run(&["soak", "--target", "mariadb"]), "soak runs on the embedded engine only; leave --target out");
+        let shows = |name: &str, option: &str| one(name).command().render_help().to_string().contains(option);
+        assert!(shows("flush", "--log-mib") && !shows("purge", "--log-mib"));
+        assert!(shows("purge", "--engines") && !shows("purge", "--tiny"));
+        assert!(shows("sideload", "--threads") && !shows("sessions", "--threads"));
     }
 
     #[test]

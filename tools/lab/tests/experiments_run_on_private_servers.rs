@@ -4,95 +4,26 @@
 //! packages and Chromium; `cargo xtask test lab-server` runs it.
 
 mod browser;
+mod tiny;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use holdfast_lab::conditions::Conditions;
 use holdfast_lab::document::Document;
-use holdfast_lab::experiments::{flush, freepages, growth, iobound, overflow, purge, querycache, sessions};
-use holdfast_lab::pin::Cores;
-use holdfast_lab::progress::Progress;
+use holdfast_lab::registry::Experiment;
 use holdfast_lab::report;
 use holdfast_lab::server::address::Address;
-use holdfast_lab::server::contender::Engine;
 use holdfast_lab::server::options::with_query_cache;
-use holdfast_lab::server::turns::running::{self, OnServer};
-use holdfast_lab::server::turns::workload::Workload;
-use holdfast_lab::server::turns::{Plan, contenders};
-use holdfast_lab::turns::Rounds;
 use holdfast_server::{Cache, Server};
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use serde_json::Value;
 
-fn plan(turn: Duration) -> Plan {
-    Plan {
-        contenders: contenders(&[]),
-        rounds: Rounds { least: 2, most: 2 },
-        turn,
-        cores: Cores::new(true),
-        seed: 1,
-        ..Plan::default()
-    }
-}
-
-const TURN: Duration = Duration::from_millis(2200);
-const DBSTRESS: Workload = Workload::DbStress { objects: 300 };
-const DBT2: Workload = Workload::Dbt2 { warehouses: 1, items: 300, customers: 30 };
-
-fn sessions_options() -> sessions::Options {
-    sessions::Options { plan: plan(TURN / 2), workload: DBSTRESS, counts: vec![1, 5], short_turns: None }
-}
-
-fn purge_options() -> purge::Options {
-    purge::Options { plan: plan(TURN), objects: 500, sessions: 3, pool_bytes: 32 << 20 }
-}
-
-fn flush_options() -> flush::Options {
-    flush::Options {
-        plan: plan(TURN),
-        workload: DBSTRESS,
-        sessions: 2,
-        capacities: vec![8 << 20],
-        settle: TURN,
-        modelled: None,
-    }
-}
-
-fn freepages_options() -> freepages::Options {
-    freepages::Options { plan: plan(TURN), objects: 6000, sessions: 2, log_bytes: 8 << 20 }
-}
-
-fn overflow_options() -> overflow::Options {
-    overflow::Options { plan: plan(TURN / 4), rows: 30_000, shares: vec![0.5, 2.0], threads: vec![1, 8] }
-}
-
-fn querycache_options() -> querycache::Options {
-    querycache::Options { plan: plan(TURN / 2), rows: 3000, threads: 2, cache_bytes: 1 << 20 }
-}
-
-fn iobound_options() -> iobound::Options {
-    let fio = Err("not beside servers".to_owned());
-    iobound::Options { plan: plan(TURN / 2), objects: 2500, sessions: 3, fio }
-}
-
-fn growth_options() -> growth::Options {
-    growth::Options { plan: plan(TURN), mib: vec![4, 8], pool_bytes: 8 << 20, log_bytes: 8 << 20 }
-}
+const PORT: u16 = 13395;
 
 fn documents() -> Vec<Document> {
-    let mut progress = Progress::hidden();
-    let mut documents = vec![
-        sessions::on_servers(&sessions_options(), &mut progress).expect("sessions"),
-        purge::on_servers(&purge_options(), &mut progress).expect("purge"),
-        flush::on_servers(&flush_options(), &mut progress).expect("flush"),
-        freepages::on_servers(&freepages_options(), &mut progress).expect("freepages"),
-        overflow::servers::run(&overflow_options(), &mut progress).expect("overflow"),
-        querycache::run(&querycache_options(), &mut progress).expect("querycache"),
-        iobound::servers::run(&iobound_options(), &mut progress).expect("iobound"),
-        growth::on_servers(&growth_options(), &mut progress).expect("growth"),
-    ];
+    let run = |one| tiny::run(one, &["--target", "mariadb"]).map(|result| result.expect(one.name));
+    let mut documents: Vec<Document> = tiny::experiments().filter_map(run).collect();
     documents.iter_mut().for_each(|document| document.judge(Conditions::busy_machine()));
     documents
 }
@@ -107,32 +38,28 @@ fn variables(conn: &mut Conn) -> BTreeMap<String, String> {
 fn documents_there(cache: &Cache) -> Vec<Document> {
     let server = Server::new(cache, "lab/there-test").bound_to_us();
     let mut options: Vec<String> =
-        ["--skip-networking", "--innodb-buffer-pool-size=6M", "--innodb-log-file-size=8M"].map(str::to_owned).to_vec();
+        ["--innodb-buffer-pool-size=6M", "--innodb-log-file-size=8M"].map(str::to_owned).to_vec();
     options.extend(with_query_cache(1 << 20));
     // It lets no session be idle for as long as an experiment takes.
     options.push("--wait-timeout=2".to_owned());
-    server.up(13395, true, &options).unwrap();
+    server.up(PORT, true, &options).unwrap();
     let address = Address::Socket(server.socket_path(), None);
     let mut conn = Conn::new(address.options()).unwrap();
     let before = variables(&mut conn);
     let own = server.socket_path().with_file_name("tmp").to_string_lossy().into_owned();
     assert_eq!(before["tmpdir"], own, "no other server that starts removes its temporary tables");
-    let overflow = overflow::Options { shares: vec![0.9, 2.0], ..overflow_options() };
-    let experiments = [
-        Box::new(sessions::Options { workload: DBT2, ..sessions_options() }) as Box<dyn OnServer>,
-        Box::new(purge_options()),
-        Box::new(flush_options()),
-        Box::new(freepages_options()),
-        Box::new(overflow),
-        Box::new(querycache_options()),
-    ];
-    let run = |mut what: Box<dyn OnServer>| running::run(&mut *what, &address, Engine::Innodb, &mut Progress::hidden());
-    let documents: Vec<Document> = experiments.into_iter().map(|what| run(what).expect("there")).collect();
+    let target = format!("dsn:mysql://root@127.0.0.1:{PORT}/");
+    let run = |one: &Experiment| {
+        let workload: &[&str] = if one.name == "sessions" { &["--workload", "dbt2"] } else { &[] };
+        tiny::run(one, &[&["--target", &target], workload].concat())
+    };
+    let documents: Vec<Document> = tiny::experiments().filter_map(run).map(|result| result.expect("there")).collect();
     assert_eq!(variables(&mut conn), before, "nothing of the server is changed");
     let schemas: Vec<String> = conn.query("SHOW DATABASES LIKE 'holdfast%'").unwrap();
     assert!(schemas.is_empty(), "{schemas:?}");
     conn.query_drop("SET GLOBAL query_cache_type = OFF").unwrap();
-    let refused = run(Box::new(querycache_options())).unwrap_err().to_string();
+    let querycache = tiny::experiments().find(|one| one.name == "querycache").unwrap();
+    let refused = run(querycache).unwrap().unwrap_err().to_string();
     assert!(refused.contains("does not use its query cache (query_cache_type OFF"), "{refused}");
     server.kill().unwrap();
     server.remove().unwrap();
@@ -143,6 +70,7 @@ fn documents_there(cache: &Cache) -> Vec<Document> {
 #[ignore = "fetches MariaDB and starts servers"]
 fn every_experiment_runs_and_reports() {
     let documents = documents();
+    assert_eq!(documents.len(), 8);
     for document in &documents {
         let name = &document.experiment;
         assert!(!document.verdicts.is_empty() && !document.figures.grids.is_empty(), "{name}");
@@ -157,12 +85,13 @@ fn every_experiment_runs_and_reports() {
     }
     let cache = Cache::of_the_project();
     let there = documents_there(&cache);
+    // In the order of the registry.
     let expected = [
-        ("InnoDB", "throughput is highest with"),
+        ("InnoDB", "8 clients: with a pool"),
         ("InnoDB", "Purge "),
         ("InnoDB", "The checkpoint was"),
         ("InnoDB", "no transaction ended in"),
-        ("InnoDB", "8 clients: with a pool"),
+        ("InnoDB", "throughput is highest with"),
         ("query cache asked", "With statements prepared "),
     ];
     assert_eq!(there.len(), expected.len());

@@ -1,7 +1,6 @@
 //! The arguments of all experiments.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::{Args, ValueEnum};
@@ -11,8 +10,6 @@ use crate::document::Document;
 use crate::pin::Cores;
 use crate::server::address::{self, Address};
 use crate::server::contender::Engine;
-use crate::server::turns::{self, Plan};
-use crate::turns::Rounds;
 
 /// The default folder for reports.
 pub(crate) const DIRECTORY: &str = ".lab";
@@ -67,6 +64,9 @@ pub struct CommonArgs {
     /// The published sizes
     #[arg(long)]
     pub full: bool,
+    /// Sizes whose figures mean nothing, for tests
+    #[arg(long, hide = true, requires = "quick")]
+    pub tiny: bool,
     /// Exit with code 4 if a claim fails, else with 3 if one cannot be told on this machine now, or
     /// none was judged
     #[arg(long)]
@@ -120,21 +120,8 @@ impl CommonArgs {
         }
     }
 
-    /// The plan of an experiment with engines in turns.
-    pub(super) fn plan(&self, engines: &[Engine], pairs: usize, turn: Duration) -> Plan {
-        Plan {
-            contenders: turns::contenders(engines),
-            rounds: Rounds::up_to_twice(pairs),
-            turn,
-            cores: self.cores(),
-            seed: self.seed,
-            dir: self.dir.clone(),
-            any_size: self.full,
-        }
-    }
-
     /// Refuses a choice of engines on a target that has none.
-    pub(super) fn ensure_has_choice(&self, engines: &[Engine]) -> Result<()> {
+    pub(crate) fn ensure_has_choice(&self, engines: &[Engine]) -> Result<()> {
         ensure!(
             engines.is_empty() || matches!(self.target, TargetArg::MariaDb | TargetArg::Server(_)),
             "--engines is for servers that have several: --target mariadb or dsn:"

@@ -20,22 +20,24 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use holdfast_server::Cache;
 use holdfast_testkit::DiskModel;
-use holdfast_workload::dbstress;
 use serde_json::json;
 
+use super::in_turns::{self, InTurns, On};
+use crate::args::common::DiskArg;
+use crate::args::rig::{MIB, RigArgs, Sizes};
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
 use crate::figures::{Grid, Shown};
 use crate::measure::{Figure, human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::site::{self, DiskKind, Site, described};
-use crate::rig::tables::dbstress_tables;
 use crate::server::contender::Contender;
-use crate::server::health::Health;
+use crate::server::named::ServerWithSchema;
 use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
-use crate::server::turns::running::{OnServer, There};
-use crate::server::turns::side::{Data, Settings, Side};
+use crate::server::turns::running::There;
+use crate::server::turns::side::{Data, Settings};
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Findings, Place, Plan};
 use crate::stats::Estimate;
@@ -43,21 +45,48 @@ use crate::subject::embedded::Embedded;
 use crate::subject::meters::Meter;
 use crate::subject::{Subject, Turn};
 
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Engines, turns, cores, seed.
-    pub plan: Plan,
+/// The sizes of the experiment.
+#[derive(Debug)]
+struct Options {
     /// The workload of the sessions; its second half are WRITEs.
-    pub workload: Workload,
-    /// Sessions.
-    pub sessions: u32,
+    workload: Workload,
+    sessions: u32,
     /// Capacities of the log, in bytes.
-    pub capacities: Vec<u64>,
+    capacities: Vec<u64>,
     /// The time after which the age is looked at while it settles.
-    pub settle: Duration,
+    settle: Duration,
     /// The modelled disk, if there is one.
-    pub modelled: Option<DiskModel>,
+    modelled: Option<DiskModel>,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(args: &RigArgs, progress: &mut Progress) -> Result<Document> {
+    let embedded = args.embedded();
+    // A disk is made faster than the published one: on servers by five, as in other experiments
+    // there.
+    let (plan, settle, faster, mib): (_, _, _, Sizes<&[u64]>) = match embedded {
+        true => {
+            let plan = args.plan([1; 4], [2.0, 10.0, 30.0, 300.0]);
+            let settle = Duration::from_secs_f64(args.sized([0.15, 3.0, 10.0, 120.0]));
+            let faster = args.sized([100.0, 20.0, 20.0, 1.0]);
+            (plan, settle, faster, [&[4], &[32, 256], &[32, 256], &[32, 256, 2048]])
+        }
+        false => {
+            let plan = args.plan([2, 3, 4, 6], [2.2, 8.0, 15.0, 60.0]);
+            let settle = plan.turn;
+            (plan, settle, 5.0, [&[8], &[32], &[32, 256], &[32, 256, 2048]])
+        }
+    };
+    let mib = if args.log_mib.is_empty() { args.sized(mib) } else { &args.log_mib };
+    let modelled = embedded || args.common.disk == Some(DiskArg::Model);
+    let options = Options {
+        workload: args.workload([300, 10_000, 20_000, 1_000_000]),
+        sessions: args.sized([2, 32, 32, 32]),
+        capacities: mib.iter().map(|mib| mib * MIB).collect(),
+        settle,
+        modelled: modelled.then(|| DiskModel::spinning().times_as_fast(faster)),
+    };
+    in_turns::run(args, plan, options, progress)
 }
 
 /// The least age at which the checkpoint has to settle, as a share of the capacity.
@@ -82,69 +111,11 @@ struct Case {
     full: bool,
 }
 
-impl Options {
-    /// The time of a case with so many sides, without filling the log, if the age settles at once.
-    fn time(&self, sides: usize) -> Duration {
-        self.settle * sides as u32 + self.plan.cell(sides)
-    }
-}
+impl InTurns for Options {
+    type Measured = Vec<Case>;
 
-/// Runs the experiment on the embedded engine.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
-    let model = DiskKind::Model(options.modelled.context("the embedded engine begins on a modelled disk")?);
-    let real = options.plan.files();
-    let smallest = options.capacities.iter().copied().min().context("no capacity")?;
-    let mut disks: Vec<_> = options.capacities.iter().map(|&capacity| ("modelled disk", &model, capacity)).collect();
-    disks.push(("real disk", &real, smallest));
-    let Workload::DbStress { objects } = options.workload else { anyhow::bail!("dbt2 runs on servers") };
-    let tables = dbstress_tables(dbstress::Options::light(objects, options.sessions, 1), options.plan.seed);
-    let (mut sides, mut cases): (Vec<Embedded>, _) = (Vec::new(), Vec::new());
-    progress.plan(options.time(1) * disks.len() as u32);
-    for (disk, kind, capacity) in disks {
-        let name = format!("{disk}, log {} MB", capacity >> 20);
-        progress.step(&name);
-        progress.show("loading");
-        let site = Site::load(kind, &tables, progress)?;
-        let settings = site::Settings { log_bytes: Some(capacity), ..site::Settings::pool(options.workload.bytes()) };
-        match sides.first_mut() {
-            Some(side) => side.reopen(site, &settings)?,
-            None => sides.push(Embedded::open("holdfast", site, &settings)?),
-        }
-        let modelled = matches!(kind, DiskKind::Model(_));
-        cases.push(case(options, (name, capacity, modelled), &mut sides, progress)?);
-    }
-    let words = format!("on the modelled disk, and on files in {}", options.plan.dir.display());
-    let place = Place::embedded(&words, "a sync at every commit", Some(&options.plan.dir));
-    Ok(findings(options, place, cases, &sides).report(&options.plan, &sides))
-}
-
-/// Runs the experiment on private servers.
-pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
-    let cache = turns::equip(progress)?;
-    let plan = &options.plan;
-    let mut sides = turns::sides(&cache, plan)?;
-    for side in &mut sides {
-        side.load(Data::Of(options.workload), plan.seed, progress)?;
-    }
-    progress.plan(options.time(sides.len()) * options.capacities.len() as u32);
-    let mut cases = Vec::new();
-    for &capacity in &options.capacities {
-        let settings = Settings {
-            pool_bytes: options.workload.bytes(),
-            log_bytes: Some(capacity),
-            size: 1.0,
-            modelled: options.modelled,
-            ..Settings::default()
-        };
-        let case_of = (format!("log {} MB", capacity >> 20), capacity, options.modelled.is_some());
-        cases.push(turns::with_servers(&mut sides, &settings, |sides| case(options, case_of, sides, progress))?);
-    }
-    Ok(findings(options, Place::private(), cases, &sides).report(plan, &sides))
-}
-
-impl OnServer for Options {
-    fn plan(&mut self) -> &mut Plan {
-        &mut self.plan
+    fn workload(&self) -> Workload {
+        self.workload
     }
 
     fn settings(&self) -> Settings {
@@ -152,40 +123,120 @@ impl OnServer for Options {
         Settings { pool_bytes: self.workload.bytes(), log_bytes, ..Settings::default() }
     }
 
-    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
-        let options = self;
-        let capacity = capacity(&there.server.before, there.server.contender)
-            .context("the server does not say how large its redo log is")?;
-        options.capacities = vec![capacity];
-        for side in sides.iter_mut() {
-            side.make_tables(Data::Of(options.workload), options.plan.seed, progress)?;
+    fn embedded(&self, plan: &Plan, progress: &mut Progress) -> Result<(Place, Vec<Embedded>, Vec<Case>)> {
+        let model = DiskKind::Model(self.modelled.context("the embedded engine begins on a modelled disk")?);
+        let real = plan.files();
+        let smallest = self.capacities.iter().copied().min().context("no capacity")?;
+        let mut disks: Vec<_> = self.capacities.iter().map(|&capacity| ("modelled disk", &model, capacity)).collect();
+        disks.push(("real disk", &real, smallest));
+        let tables = in_turns::tables(self.workload, plan)?;
+        let (mut sides, mut cases): (Vec<Embedded>, _) = (Vec::new(), Vec::new());
+        progress.plan(self.time(plan, 1) * disks.len() as u32);
+        for (disk, kind, capacity) in disks {
+            let name = format!("{disk}, log {} MB", capacity >> 20);
+            progress.step(&name);
+            progress.show("loading");
+            let site = Site::load(kind, &tables, progress)?;
+            let settings = site::Settings { log_bytes: Some(capacity), ..site::Settings::pool(self.workload.bytes()) };
+            match sides.first_mut() {
+                Some(side) => side.reopen(site, &settings)?,
+                None => sides.push(Embedded::open("holdfast", site, &settings)?),
+            }
+            let modelled = matches!(kind, DiskKind::Model(_));
+            cases.push(self.case(plan, (name, capacity, modelled), &mut sides, progress)?);
         }
-        progress.plan(options.time(sides.len()));
-        let case = case(options, (format!("log {} MB", capacity >> 20), capacity, false), sides, progress)?;
-        let mut words = in_words(&case);
-        words.extend(case.unfilled());
-        Ok(Findings { words, claims: Vec::new(), ..findings(options, there.place, vec![case], sides) })
+        let words = format!("on the modelled disk, and on files in {}", plan.dir.display());
+        Ok((Place::embedded(&words, "a sync at every commit", Some(&plan.dir)), sides, cases))
+    }
+
+    fn private<'c>(&self, cache: &'c Cache, plan: &'c Plan, progress: &mut Progress) -> Result<On<'c, Options>> {
+        let mut sides = turns::sides(cache, plan)?;
+        sides.iter_mut().try_for_each(|side| side.load(Data::Of(self.workload), plan.seed, progress))?;
+        progress.plan(self.time(plan, sides.len()) * self.capacities.len() as u32);
+        let mut cases = Vec::new();
+        for &capacity in &self.capacities {
+            let (log_bytes, modelled) = (Some(capacity), self.modelled);
+            let settings = Settings { log_bytes, size: 1.0, modelled, ..self.settings() };
+            let of = (format!("log {} MB", capacity >> 20), capacity, modelled.is_some());
+            cases.push(turns::with_servers(&mut sides, &settings, |sides| self.case(plan, of, sides, progress))?);
+        }
+        Ok((sides, cases))
+    }
+
+    fn fit(&mut self, _: &Plan, there: &There<'_>) -> Result<Vec<String>> {
+        self.capacities = vec![capacity(there.server)?];
+        Ok(Vec::new())
+    }
+
+    /// With the log that the subjects have.
+    fn measure<S: Subject>(&self, plan: &Plan, sides: &mut [S], progress: &mut Progress) -> Result<Vec<Case>> {
+        progress.plan(self.time(plan, sides.len()));
+        let cases = self.capacities.iter().map(|&capacity| (format!("log {} MB", capacity >> 20), capacity, false));
+        cases.map(|of| self.case(plan, of, sides, progress)).collect()
+    }
+
+    fn words(&self, cases: &Vec<Case>) -> Vec<String> {
+        cases.iter().flat_map(in_words).collect()
+    }
+
+    fn findings<S: Subject>(&self, place: Place, cases: Vec<Case>, sides: &[S]) -> Findings {
+        let columns: [Column<'_>; 3] = [("TPS", &tps), ("p99 ms", &p99), ("CPU us/txn", &Turn::cpu_us)];
+        let ages = age_grid(&cases, sides);
+        let claims = cases.iter().flat_map(|case| case.claims(sides)).collect();
+        let words = cases.iter().filter_map(Case::unfilled).collect();
+        let cells: Vec<Cell> = cases.into_iter().map(|c| c.cell).collect();
+        let published = "Published in 2010: MySQL 5.5.4 never used more than half of its redo log, 5.5.6 let it run full, and TPS dropped with every \
+                         burst of flushing. Target here: the checkpoint age settles at 60 % of the capacity or above.";
+        let active_set = self.workload.bytes();
+        let mode = self.workload.modes().last().map_or("", |mode| mode.0);
+        let pool_bytes = place.pool_bytes.unwrap_or(active_set);
+        Findings {
+            name: ("flush", "Flushing without bursts"),
+            place,
+            lead: (format!("{}, {mode}, {} sessions", self.workload.name(), self.sessions), published.to_owned()),
+            words,
+            settings: self.workload.settings(json!({
+                "mode": mode,
+                "sessions": self.sessions,
+                "log_capacities_mib": self.capacities.iter().map(|c| c >> 20).collect::<Vec<_>>(),
+                "pool_bytes": pool_bytes,
+                "active_set_of_pool": active_set as f64 / pool_bytes as f64,
+                "settle_s": self.settle.as_secs_f64(),
+                "disk": described(self.modelled),
+            })),
+            grids: vec![ages, grid("Throughput", &[""], sides, &columns, &cells)],
+            charts: turns::charts(sides),
+            claims,
+            cells,
+        }
     }
 }
 
-/// Fills the log of all sides, lets the age settle, and measures them.
-fn case<S: Subject>(
-    options: &Options,
-    (name, capacity, modelled): (String, u64, bool),
-    sides: &mut [S],
-    progress: &mut Progress,
-) -> Result<Case> {
-    let plan = &options.plan;
-    let work = sides[0].work(options.workload, options.sessions, 1, plan.seed)?;
-    let mut full = true;
-    for side in sides.iter_mut() {
-        progress.step(&format!("{name}: filling it, {}", side.name()));
-        full &= side.fill_log(&work, TARGET * capacity as f64, progress)?;
+impl Options {
+    /// The time of a case with so many sides, without filling the log, if the age settles at once.
+    fn time(&self, plan: &Plan, sides: usize) -> Duration {
+        self.settle * sides as u32 + plan.cell(sides)
     }
-    settle(sides, &work, options.settle, progress)?;
-    sides.iter_mut().try_for_each(S::sync_beside)?;
-    let cell = Cell::measure(Asked { name: &[&name], judged: &[] }, sides, &work, plan, progress)?;
-    Ok(Case { name, capacity, modelled, cell, full })
+
+    /// Fills the log of all sides, lets the age settle, and measures them.
+    fn case<S: Subject>(
+        &self,
+        plan: &Plan,
+        (name, capacity, modelled): (String, u64, bool),
+        sides: &mut [S],
+        progress: &mut Progress,
+    ) -> Result<Case> {
+        let work = sides[0].work(self.workload, self.sessions, 1, plan.seed)?;
+        let mut full = true;
+        for side in sides.iter_mut() {
+            progress.step(&format!("{name}: filling it, {}", side.name()));
+            full &= side.fill_log(&work, TARGET * capacity as f64, progress)?;
+        }
+        settle(sides, &work, self.settle, progress)?;
+        sides.iter_mut().try_for_each(S::sync_beside)?;
+        let cell = Cell::measure(Asked { name: &[&name], judged: &[] }, sides, &work, plan, progress)?;
+        Ok(Case { name, capacity, modelled, cell, full })
+    }
 }
 
 /// Lets the load run, without counting, until the checkpoint follows it: filling, which writes many
@@ -211,18 +262,15 @@ fn follows(turn: &Turn) -> bool {
 }
 
 /// The capacity of a server's redo log, in bytes.
-pub(crate) fn capacity(server: &Health, contender: Contender) -> Option<u64> {
-    let bytes = match contender {
-        Contender::Holdfast => server.variable("holdfast_log_file_size")?,
-        Contender::MyRocks => return None,
-        Contender::InnoDb { .. } => match server.variable("innodb_redo_log_capacity") {
-            Some(bytes) => bytes,
-            None => {
-                server.variable("innodb_log_file_size")? * server.variable("innodb_log_files_in_group").unwrap_or(1.0)
-            }
-        },
+pub(super) fn capacity(server: &ServerWithSchema) -> Result<u64> {
+    let told = |name| server.before.variable(name);
+    let bytes = match server.contender {
+        Contender::Holdfast => told("holdfast_log_file_size"),
+        Contender::MyRocks => None,
+        Contender::InnoDb { .. } => told("innodb_redo_log_capacity")
+            .or_else(|| Some(told("innodb_log_file_size")? * told("innodb_log_files_in_group").unwrap_or(1.0))),
     };
-    Some(bytes as u64)
+    Ok(bytes.context("the server does not say how large its redo log is")? as u64)
 }
 
 /// Shares of the capacity: above the first writers are about to wait, below the second the log is
@@ -261,38 +309,6 @@ fn in_words(case: &Case) -> Vec<String> {
         ));
     }
     words
-}
-
-fn findings(options: &Options, place: Place, cases: Vec<Case>, sides: &[impl Subject]) -> Findings {
-    let columns: [Column<'_>; 3] = [("TPS", &tps), ("p99 ms", &p99), ("CPU us/txn", &Turn::cpu_us)];
-    let ages = age_grid(&cases, sides);
-    let claims = cases.iter().flat_map(|case| case.claims(sides)).collect();
-    let words = cases.iter().filter_map(Case::unfilled).collect();
-    let cells: Vec<Cell> = cases.into_iter().map(|c| c.cell).collect();
-    let published = "Published in 2010: MySQL 5.5.4 never used more than half of its redo log, 5.5.6 let it run full, and TPS dropped with every \
-                     burst of flushing. Target here: the checkpoint age settles at 60 % of the capacity or above.";
-    let active_set = options.workload.bytes();
-    let mode = options.workload.modes().last().map_or("", |mode| mode.0);
-    let pool_bytes = place.pool_bytes.unwrap_or(active_set);
-    Findings {
-        name: ("flush", "Flushing without bursts"),
-        place,
-        lead: (format!("{}, {mode}, {} sessions", options.workload.name(), options.sessions), published.to_owned()),
-        words,
-        settings: options.workload.settings(json!({
-            "mode": mode,
-            "sessions": options.sessions,
-            "log_capacities_mib": options.capacities.iter().map(|c| c >> 20).collect::<Vec<_>>(),
-            "pool_bytes": pool_bytes,
-            "active_set_of_pool": active_set as f64 / pool_bytes as f64,
-            "settle_s": options.settle.as_secs_f64(),
-            "disk": described(options.modelled),
-        })),
-        grids: vec![ages, grid("Throughput", &[""], sides, &columns, &cells)],
-        charts: turns::charts(sides),
-        claims,
-        cells,
-    }
 }
 
 /// The largest distance of the age from its median, as a share of the median.

@@ -12,41 +12,49 @@
 //!
 //! Every second of Holdfast has a transaction, or the claim fails.
 
-use anyhow::{Context, Result};
-use holdfast_workload::dbstress;
+use anyhow::{Result, ensure};
 use serde_json::json;
 
+use super::flush;
+use super::in_turns::{self, InTurns};
+use crate::args::rig::{MIB, RigArgs};
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
-use crate::experiments::flush;
 use crate::figures::Grid;
 use crate::measure::{Figure, human, or_dash};
 use crate::progress::Progress;
 use crate::rig::sessions::SEL2;
-use crate::rig::site::{self, Site};
-use crate::rig::tables::dbstress_tables;
 use crate::server::contender::SMALLEST;
 use crate::server::options::size;
 use crate::server::turns::cell::{Asked, Cell, Column, grid, p99, tps};
-use crate::server::turns::running::{OnServer, There};
-use crate::server::turns::side::{Data, Settings, Side};
+use crate::server::turns::running::There;
+use crate::server::turns::side::Settings;
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Findings, Place, Plan};
 use crate::subject::embedded::Embedded;
 use crate::subject::meters::Meter;
 use crate::subject::{Subject, Turn};
 
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Engines, turns, cores, seed.
-    pub plan: Plan,
+/// The sizes of the experiment.
+#[derive(Debug)]
+struct Options {
     /// OBJECTs; HISTORY has 20 rows for each.
-    pub objects: u32,
-    /// Sessions.
-    pub sessions: u32,
+    objects: u32,
+    sessions: u32,
     /// Capacity of the redo log, in bytes.
-    pub log_bytes: u64,
+    log_bytes: u64,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(args: &RigArgs, progress: &mut Progress) -> Result<Document> {
+    ensure!(args.log_mib.len() < 2, "freepages takes one capacity: --log-mib MIB");
+    let tiny = if args.embedded() { 4 } else { 8 };
+    let options = Options {
+        objects: args.sized([6_000, 20_000, 50_000, 1_000_000]),
+        sessions: args.sized([2, 32, 32, 32]),
+        log_bytes: args.log_mib.first().copied().unwrap_or(args.sized([tiny, 16, 16, 256])) * MIB,
+    };
+    in_turns::run(args, args.plan([2, 2, 4, 6], [2.2, 10.0, 20.0, 60.0]), options, progress)
 }
 
 /// Bytes of an OBJECT with its rows of HISTORY in the pages of either engine.
@@ -57,47 +65,17 @@ const POOL_SHARE: f64 = 1.0 / 3.0;
 const FULL: f64 = 0.6;
 
 impl Options {
-    fn workload(&self) -> Workload {
-        Workload::DbStress { objects: self.objects }
-    }
-
     /// The size of the pool: a third of the data.
-    pub fn pool_bytes(&self) -> u64 {
+    fn pool_bytes(&self) -> u64 {
         ((u64::from(self.objects) * BYTES_PER_OBJECT) as f64 * POOL_SHARE).max(SMALLEST as f64) as u64
     }
 }
 
-/// Runs the experiment on the embedded engine, on files.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
-    progress.step("loading");
-    progress.show(&format!("{} objects", options.objects));
-    let tables = dbstress_tables(dbstress::Options::light(options.objects, options.sessions, 1), options.plan.seed);
-    let kind = options.plan.files();
-    let settings = site::Settings { log_bytes: Some(options.log_bytes), ..site::Settings::pool(options.pool_bytes()) };
-    let site = Site::load(&kind, &tables, progress)?;
-    let mut sides = [Embedded::open("holdfast", site, &settings)?];
-    let words = format!("on files in {}", options.plan.dir.display());
-    let place = Place::embedded(&words, "a sync at every commit", Some(&options.plan.dir));
-    let measured = measure(options, &mut sides, progress)?;
-    Ok(findings(options, place, measured, &sides).report(&options.plan, &sides))
-}
+impl InTurns for Options {
+    type Measured = Measured;
 
-/// Runs the experiment on private servers.
-pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
-    let cache = turns::equip(progress)?;
-    let plan = &options.plan;
-    let mut sides = turns::sides(&cache, plan)?;
-    for side in &mut sides {
-        side.load(Data::Of(options.workload()), plan.seed, progress)?;
-        side.start(&options.settings())?;
-    }
-    let measured = measure(options, &mut sides, progress)?;
-    Ok(findings(options, Place::private(), measured, &sides).report(plan, &sides))
-}
-
-impl OnServer for Options {
-    fn plan(&mut self) -> &mut Plan {
-        &mut self.plan
+    fn workload(&self) -> Workload {
+        Workload::DbStress { objects: self.objects }
     }
 
     fn settings(&self) -> Settings {
@@ -106,18 +84,71 @@ impl OnServer for Options {
         Settings { pool_bytes, log_bytes, size: size(pool_bytes), ..Settings::default() }
     }
 
-    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
-        let (options, on_server) = (self, there.server);
-        let pool = there.pool_bytes(1.0 / POOL_SHARE, &options.plan)?;
-        options.objects = (pool as f64 / POOL_SHARE / BYTES_PER_OBJECT as f64) as u32;
-        options.log_bytes = flush::capacity(&on_server.before, on_server.contender)
-            .context("the server does not say how large its redo log is")?;
+    /// On files.
+    fn embedded(&self, plan: &Plan, progress: &mut Progress) -> Result<(Place, Vec<Embedded>, Measured)> {
+        progress.step("loading");
+        let mut sides = vec![self.engine("holdfast", &plan.files(), plan, progress)?];
+        let words = format!("on files in {}", plan.dir.display());
+        let place = Place::embedded(&words, "a sync at every commit", Some(&plan.dir));
+        let measured = self.measure(plan, &mut sides, progress)?;
+        Ok((place, sides, measured))
+    }
+
+    fn fit(&mut self, plan: &Plan, there: &There<'_>) -> Result<Vec<String>> {
+        let pool = there.pool_bytes(1.0 / POOL_SHARE, plan)?;
+        self.objects = (pool as f64 / POOL_SHARE / BYTES_PER_OBJECT as f64) as u32;
+        self.log_bytes = flush::capacity(there.server)?;
+        Ok(Vec::new())
+    }
+
+    fn measure<S: Subject>(&self, plan: &Plan, sides: &mut [S], progress: &mut Progress) -> Result<Measured> {
+        let work = sides[0].work(self.workload(), self.sessions, 1, plan.seed)?;
+        progress.plan(plan.cell(sides.len()));
+        let mut full = true;
         for side in sides.iter_mut() {
-            progress.step(&format!("making tables for {} objects", options.objects));
-            side.make_tables(Data::Of(options.workload()), options.plan.seed, progress)?;
+            progress.step(&format!("filling the log, {}", side.name()));
+            full &= side.fill_log(&work, FULL * self.log_bytes as f64, progress)?;
         }
-        let measured = measure(options, sides, progress)?;
-        Ok(Findings { claims: Vec::new(), ..findings(options, there.place, measured, sides) })
+        let name = format!("{} sessions", self.sessions);
+        let cell = Cell::measure(Asked { name: &[&name], judged: &[] }, sides, &work, plan, progress)?;
+        Ok(Measured { cell, full })
+    }
+
+    fn findings<S: Subject>(&self, place: Place, Measured { cell, full }: Measured, sides: &[S]) -> Findings {
+        let pool_bytes = place.pool_bytes.unwrap_or_else(|| self.pool_bytes());
+        let what = format!(
+            "dbSTRESS, {} sessions, RW=1, a pool of {} MB for three times as much data, a redo log of {} MB",
+            self.sessions,
+            pool_bytes >> 20,
+            self.log_bytes >> 20
+        );
+        let published = "Published from 2023 to 2025 (MDEV-33053, MDEV-34265, MDEV-36226): a page cleaner that flushes for the checkpoint frees no \
+                         frames, and InnoDB stands still for seconds.";
+        let mut words = in_words(&cell, sides);
+        if !full {
+            words.push(
+                "The log was not written round often enough before, so nothing is claimed: flushing may be more even than \
+                 after a longer time."
+                    .to_owned(),
+            );
+        }
+        let cells = vec![cell];
+        Findings {
+            name: ("freepages", "Readers that miss while the log is full"),
+            place,
+            lead: (what, published.to_owned()),
+            words,
+            settings: self.workload().settings(json!({
+                "mode": "RW=1",
+                "sessions": self.sessions,
+                "pool_bytes": pool_bytes,
+                "log_capacity_bytes": self.log_bytes,
+            })),
+            grids: vec![stalls_grid(&cells[0], sides), grid("Throughput", &[""], sides, &COLUMNS, &cells)],
+            charts: turns::charts(sides),
+            claims: claims(full, &cells[0], sides[0].name()),
+            cells,
+        }
     }
 }
 
@@ -125,20 +156,6 @@ impl OnServer for Options {
 struct Measured {
     cell: Cell,
     full: bool,
-}
-
-fn measure<S: Subject>(options: &Options, sides: &mut [S], progress: &mut Progress) -> Result<Measured> {
-    let plan = &options.plan;
-    let work = sides[0].work(options.workload(), options.sessions, 1, plan.seed)?;
-    progress.plan(plan.cell(sides.len()));
-    let mut full = true;
-    for side in sides.iter_mut() {
-        progress.step(&format!("filling the log, {}", side.name()));
-        full &= side.fill_log(&work, FULL * options.log_bytes as f64, progress)?;
-    }
-    let name = format!("{} sessions", options.sessions);
-    let cell = Cell::measure(Asked { name: &[&name], judged: &[] }, sides, &work, plan, progress)?;
-    Ok(Measured { cell, full })
 }
 
 /// What the turns of a side say of its waits.
@@ -180,43 +197,6 @@ const COLUMNS: [Column<'static>; 5] = [
     ("pages read/txn", &|t| t.per_transaction(Meter::Reads)),
     ("waits for a frame/s", &|t| t.values[Meter::FreeWaits as usize]),
 ];
-
-fn findings(options: &Options, place: Place, measured: Measured, sides: &[impl Subject]) -> Findings {
-    let Measured { cell, full } = measured;
-    let pool_bytes = place.pool_bytes.unwrap_or_else(|| options.pool_bytes());
-    let what = format!(
-        "dbSTRESS, {} sessions, RW=1, a pool of {} MB for three times as much data, a redo log of {} MB",
-        options.sessions,
-        pool_bytes >> 20,
-        options.log_bytes >> 20
-    );
-    let published = "Published from 2023 to 2025 (MDEV-33053, MDEV-34265, MDEV-36226): a page cleaner that flushes for the checkpoint frees no \
-                     frames, and InnoDB stands still for seconds.";
-    let mut words = in_words(&cell, sides);
-    if !full {
-        words.push(
-            "The log was not written round often enough before, so nothing is claimed: flushing may be more even than \
-             after a longer time."
-                .to_owned(),
-        );
-    }
-    Findings {
-        name: ("freepages", "Readers that miss while the log is full"),
-        place,
-        lead: (what, published.to_owned()),
-        words,
-        settings: options.workload().settings(json!({
-            "mode": "RW=1",
-            "sessions": options.sessions,
-            "pool_bytes": pool_bytes,
-            "log_capacity_bytes": options.log_bytes,
-        })),
-        grids: vec![stalls_grid(&cell, sides), grid("Throughput", &[""], sides, &COLUMNS, std::slice::from_ref(&cell))],
-        charts: turns::charts(sides),
-        claims: claims(full, &cell, sides[0].name()),
-        cells: vec![cell],
-    }
-}
 
 /// A sentence on each side's waits.
 fn in_words(cell: &Cell, sides: &[impl Subject]) -> Vec<String> {
@@ -297,7 +277,7 @@ mod tests {
 
     #[test]
     fn the_pool_is_a_third_of_the_data() {
-        let options = |objects| Options { plan: Plan::default(), objects, sessions: 1, log_bytes: 8 << 20 };
+        let options = |objects| Options { objects, sessions: 1, log_bytes: 8 << 20 };
         assert_eq!(options(30_000).pool_bytes(), 40_000_000);
         assert_eq!(options(10).pool_bytes(), SMALLEST);
     }

@@ -22,6 +22,7 @@
 //! The log is on the same disk and synced at each commit.
 
 pub mod servers;
+pub(crate) mod sizes;
 
 use std::path::Path;
 use std::sync::Arc;

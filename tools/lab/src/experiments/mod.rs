@@ -3,6 +3,7 @@
 pub mod flush;
 pub mod freepages;
 pub mod growth;
+mod in_turns;
 pub mod iobound;
 pub mod overflow;
 pub mod purge;

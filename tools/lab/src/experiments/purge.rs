@@ -11,42 +11,76 @@
 //! that the user names the two parts follow each other: first without a snapshot, then with one.
 
 use anyhow::Result;
+use holdfast_server::Cache;
 use holdfast_workload::dbstress;
 use serde_json::json;
 
+use super::in_turns::{self, InTurns, On};
+use crate::args::rig::{MIB, RigArgs};
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
 use crate::figures::{Grid, Shown};
 use crate::measure::{human, median, or_dash};
 use crate::progress::Progress;
 use crate::rig::sessions::{SEL2, UPDATE};
-use crate::rig::site::{DiskKind, Settings, Site};
-use crate::rig::tables::dbstress_tables;
+use crate::rig::site::DiskKind;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, Of, grid, tps};
-use crate::server::turns::running::{OnServer, There};
-use crate::server::turns::side::{self, Data, Side};
+use crate::server::turns::running::There;
+use crate::server::turns::side::{Data, Settings, Side};
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Findings, Place, Plan, engine_name};
 use crate::subject::embedded::Embedded;
 use crate::subject::meters::Meter;
 use crate::subject::{Subject, Turn};
 
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Engines, turns, cores, seed.
-    pub plan: Plan,
+/// The sizes of the experiment.
+#[derive(Debug)]
+struct Options {
     /// OBJECTs; HISTORY has 20 rows for each.
-    pub objects: u32,
-    /// Sessions.
-    pub sessions: u32,
+    objects: u32,
+    sessions: u32,
     /// The cache of each subject.
-    pub pool_bytes: u64,
+    pool_bytes: u64,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(args: &RigArgs, progress: &mut Progress) -> Result<Document> {
+    let (turns, tiny, pools) = match args.embedded() {
+        true => (7, 0.15, [32, 192, 384, 16_384]),
+        false => (6, 2.2, [32, 128, 256, 16_384]),
+    };
+    let options = Options {
+        objects: args.sized([500, 10_000, 20_000, 1_000_000]),
+        sessions: args.sized([3, 32, 32, 32]),
+        pool_bytes: args.sized(pools) * MIB,
+    };
+    in_turns::run(args, args.plan([3, turns, 10, 12], [tiny, 3.0, 6.0, 10.0]), options, progress)
 }
 
 impl Options {
-    fn workload(&self) -> Workload {
-        Workload::DbStress { objects: self.objects }
+    /// Everything except the tables and the verdicts on them.
+    fn common(&self, place: Place, cells: Vec<Cell>, sides: &[impl Subject]) -> Findings {
+        let what = format!("dbSTRESS, {} sessions without think time, one UPDATE in place per READ", self.sessions);
+        let published = "Published in 2010 for MySQL 5.5.4: free pages fall continuously until old page images own the pool, for purge does not keep up.";
+        let pool_bytes = place.pool_bytes.unwrap_or(self.pool_bytes);
+        Findings {
+            name: ("purge", "Updates in place beside a long snapshot"),
+            place,
+            lead: (what, published.to_owned()),
+            words: Vec::new(),
+            settings: self.workload().settings(json!({
+                "mode": "RW=1",
+                "history_rows": u64::from(self.objects) * u64::from(dbstress::HISTORY_PER_OBJECT),
+                "sessions": self.sessions,
+                "pool_bytes": pool_bytes,
+                "active_set_of_pool": self.workload().bytes() as f64 / pool_bytes as f64,
+                "snapshot": "a transaction that reads, from before the first turn until after the last",
+            })),
+            grids: Vec::new(),
+            charts: turns::charts(sides),
+            claims: Vec::new(),
+            cells,
+        }
     }
 }
 
@@ -55,77 +89,83 @@ const SIDES: usize = 2;
 const TPS: Bar = Bar::AtLeast(0.9);
 const P99: Bar = Bar::AtMost(1.2);
 
-/// Runs the experiment on the embedded engine.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
-    progress.step("loading two databases");
-    progress.show(&format!("{} objects each", options.objects));
-    let tables = dbstress_tables(dbstress::Options::light(options.objects, options.sessions, 1), options.plan.seed);
-    let settings = Settings::pool(options.pool_bytes);
-    let mut side = |name| {
-        let site = Site::load(&DiskKind::Memory, &tables, progress)?;
-        Embedded::open(name, site, &settings)
-    };
-    let mut sides = [side("no snapshot")?, side("snapshot held")?];
-    in_turns(options, Place::embedded("on two databases in turns", "in memory", None), &mut sides, progress)
+/// The turns of all subjects, and the rows that changed, for each snapshot.
+struct Measured {
+    cell: Cell,
+    changed: Vec<u64>,
 }
 
-/// Runs the experiment on private servers.
-pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
-    let cache = turns::equip(progress)?;
-    let plan = &options.plan;
-    let mut sides = Vec::new();
-    for &contender in &plan.contenders {
-        let name = engine_name(contender);
-        let mut plain = Side::private(&cache, &plan.cores, &name, contender)?;
-        plain.load(Data::Of(options.workload()), plan.seed, progress)?;
-        let mut held = Side::private(&cache, &plan.cores, &format!("{name}, snapshot held"), contender)?;
-        held.copy_of(&plain)?;
-        plain.start(&options.settings())?;
-        held.start(&options.settings())?;
-        sides.extend([plain, held]);
-    }
-    in_turns(options, Place::private(), &mut sides, progress)
-}
+impl InTurns for Options {
+    type Measured = Measured;
 
-/// Every second subject holds a snapshot.
-fn in_turns<S: Subject>(options: &Options, place: Place, sides: &mut [S], progress: &mut Progress) -> Result<Document> {
-    let plan = &options.plan;
-    let work = sides[0].work(options.workload(), options.sessions, 1, plan.seed)?;
-    progress.plan(plan.turn * sides.len() as u32 + plan.cell(sides.len()));
-    progress.step("warming up");
-    Cell::warm_up(sides, &work, plan.turn, progress)?;
-    sides.iter_mut().skip(1).step_by(SIDES).try_for_each(S::hold_snapshot)?;
-    let name = format!("{} sessions", options.sessions);
-    let judged = [(tps as fn(&Turn) -> Option<f64>, TPS), (sel2, P99)];
-    let judged = judged.map(|(figure, bar)| Judged { of: 1, to: 0, figure, bar });
-    let cell = Cell::measure(Asked { name: &[&name], judged: &judged }, sides, &work, plan, progress)?;
-    progress.step("counting the rows that changed");
-    let changed = sides.iter_mut().skip(1).step_by(SIDES).map(S::rows_changed).collect::<Result<Vec<_>>>()?;
-    let grids = vec![
-        held_grid(&cell, sides, &changed),
-        grid("All subjects", &[""], sides, &COLUMNS, std::slice::from_ref(&cell)),
-    ];
-    let claims = claims(&cell, sides, &changed, options.pool_bytes);
-    let findings = Findings { grids, claims, ..findings(options, place, vec![cell], sides) };
-    Ok(findings.report(plan, sides))
-}
-
-impl OnServer for Options {
-    fn plan(&mut self) -> &mut Plan {
-        &mut self.plan
+    fn workload(&self) -> Workload {
+        Workload::DbStress { objects: self.objects }
     }
 
-    fn settings(&self) -> side::Settings {
-        side::Settings { pool_bytes: self.pool_bytes, size: 1.0, ..side::Settings::default() }
+    fn settings(&self) -> Settings {
+        Settings { pool_bytes: self.pool_bytes, size: 1.0, ..Settings::default() }
     }
 
-    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
-        let options = &*self;
-        let (plan, workload) = (&options.plan, options.workload());
-        for side in sides.iter_mut() {
-            side.make_tables(Data::Of(workload), plan.seed, progress)?;
+    fn embedded(&self, plan: &Plan, progress: &mut Progress) -> Result<(Place, Vec<Embedded>, Measured)> {
+        progress.step("loading two databases");
+        let mut side = |name| self.engine(name, &DiskKind::Memory, plan, progress);
+        let mut sides = vec![side("no snapshot")?, side("snapshot held")?];
+        let measured = self.measure(plan, &mut sides, progress)?;
+        Ok((Place::embedded("on two databases in turns", "in memory", None), sides, measured))
+    }
+
+    fn private<'c>(&self, cache: &'c Cache, plan: &'c Plan, progress: &mut Progress) -> Result<On<'c, Options>> {
+        let mut sides = Vec::new();
+        for &contender in &plan.contenders {
+            let name = engine_name(contender);
+            let mut plain = Side::private(cache, &plan.cores, &name, contender)?;
+            plain.load(Data::Of(self.workload()), plan.seed, progress)?;
+            let mut held = Side::private(cache, &plan.cores, &format!("{name}, snapshot held"), contender)?;
+            held.copy_of(&plain)?;
+            plain.start(&self.settings())?;
+            held.start(&self.settings())?;
+            sides.extend([plain, held]);
         }
-        let work = sides[0].work(workload, options.sessions, 1, plan.seed)?;
+        let measured = self.measure(plan, &mut sides, progress)?;
+        Ok((sides, measured))
+    }
+
+    /// Every second subject holds a snapshot.
+    fn measure<S: Subject>(&self, plan: &Plan, sides: &mut [S], progress: &mut Progress) -> Result<Measured> {
+        let work = sides[0].work(self.workload(), self.sessions, 1, plan.seed)?;
+        progress.plan(plan.turn * sides.len() as u32 + plan.cell(sides.len()));
+        progress.step("warming up");
+        Cell::warm_up(sides, &work, plan.turn, progress)?;
+        sides.iter_mut().skip(1).step_by(SIDES).try_for_each(S::hold_snapshot)?;
+        let name = format!("{} sessions", self.sessions);
+        let judged = [(tps as fn(&Turn) -> Option<f64>, TPS), (sel2, P99)];
+        let judged = judged.map(|(figure, bar)| Judged { of: 1, to: 0, figure, bar });
+        let cell = Cell::measure(Asked { name: &[&name], judged: &judged }, sides, &work, plan, progress)?;
+        progress.step("counting the rows that changed");
+        let changed = sides.iter_mut().skip(1).step_by(SIDES).map(S::rows_changed).collect::<Result<Vec<_>>>()?;
+        Ok(Measured { cell, changed })
+    }
+
+    fn findings<S: Subject>(&self, place: Place, Measured { cell, changed }: Measured, sides: &[S]) -> Findings {
+        let grids = vec![
+            held_grid(&cell, sides, &changed),
+            grid("All subjects", &[""], sides, &COLUMNS, std::slice::from_ref(&cell)),
+        ];
+        let claims = claims(&cell, sides, &changed, self.pool_bytes);
+        Findings { grids, claims, ..self.common(place, vec![cell], sides) }
+    }
+
+    /// The one server without a snapshot, then with one.
+    fn there(
+        &mut self,
+        plan: &Plan,
+        there: There<'_>,
+        sides: &mut [Side<'_>],
+        progress: &mut Progress,
+    ) -> Result<Findings> {
+        let tables = Data::Of(self.workload());
+        sides.iter_mut().try_for_each(|side| side.make_tables(tables, plan.seed, progress))?;
+        let work = sides[0].work(self.workload(), self.sessions, 1, plan.seed)?;
         progress.plan(plan.turn * sides.len() as u32 + plan.cell(sides.len()) * 2);
         Cell::warm_up(sides, &work, plan.turn, progress)?;
         let plain = Cell::measure(Asked { name: &["no snapshot"], judged: &[] }, sides, &work, plan, progress)?;
@@ -137,7 +177,7 @@ impl OnServer for Options {
         let history: Column<'_> = ("longest history", &longest_history);
         let columns: Vec<Column<'_>> = COLUMNS.into_iter().chain([history]).collect();
         let grids = vec![grid("Without a snapshot and with one", &[""], sides, &columns, &cells)];
-        Ok(Findings { grids, words, ..findings(options, there.place, cells, sides) })
+        Ok(Findings { grids, words, ..self.common(there.place, cells, sides) })
     }
 }
 
@@ -185,31 +225,6 @@ const COLUMNS: [Column<'static>; 4] = [
     ("UPDATE p99 ms", &|t| t.latencies.class_ms(UPDATE, 99.0)),
     ("CPU us/txn", &Turn::cpu_us),
 ];
-
-/// Everything except the tables and the verdicts on them.
-fn findings(options: &Options, place: Place, cells: Vec<Cell>, sides: &[impl Subject]) -> Findings {
-    let what = format!("dbSTRESS, {} sessions without think time, one UPDATE in place per READ", options.sessions);
-    let published = "Published in 2010 for MySQL 5.5.4: free pages fall continuously until old page images own the pool, for purge does not keep up.";
-    let pool_bytes = place.pool_bytes.unwrap_or(options.pool_bytes);
-    Findings {
-        name: ("purge", "Updates in place beside a long snapshot"),
-        place,
-        lead: (what, published.to_owned()),
-        words: Vec::new(),
-        settings: options.workload().settings(json!({
-            "mode": "RW=1",
-            "history_rows": u64::from(options.objects) * u64::from(dbstress::HISTORY_PER_OBJECT),
-            "sessions": options.sessions,
-            "pool_bytes": pool_bytes,
-            "active_set_of_pool": options.workload().bytes() as f64 / pool_bytes as f64,
-            "snapshot": "a transaction that reads, from before the first turn until after the last",
-        })),
-        grids: Vec::new(),
-        charts: turns::charts(sides),
-        claims: Vec::new(),
-        cells,
-    }
-}
 
 fn sel2(turn: &Turn) -> Option<f64> {
     turn.latencies.class_ms(SEL2, 99.0)

@@ -24,6 +24,8 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 use serde_json::{Value, json};
 
+use crate::args::common::{DiskArg, TargetArg};
+use crate::args::rig::{MIB, RigArgs};
 use crate::claims::{Bar, Claim};
 use crate::document::Document;
 use crate::experiments::sideload::HOT;
@@ -44,17 +46,33 @@ use crate::server::turns::workload::script;
 use crate::server::turns::{self, Findings, Place, Plan, engine_name};
 use crate::subject::{Subject, Turn};
 
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
+/// The sizes of the experiment.
+#[derive(Debug)]
+struct Options {
     /// Turns, cores, seed. On private servers its engines are Holdfast and InnoDB.
-    pub plan: Plan,
+    plan: Plan,
     /// Rows of the table.
-    pub rows: u32,
-    /// Sessions.
-    pub threads: usize,
+    rows: u32,
+    threads: usize,
     /// Size of the query cache, in bytes.
-    pub cache_bytes: u64,
+    cache_bytes: u64,
+}
+
+/// Runs the experiment. The embedded engine has no query cache, so the default is a private server.
+pub(crate) fn run(args: &RigArgs, progress: &mut Progress) -> Result<Document> {
+    let common = &args.common;
+    ensure!(common.disk != Some(DiskArg::Model), "querycache has its table in memory; leave --disk out");
+    ensure!(
+        args.engines.is_empty() || matches!(common.target, TargetArg::Server(_)),
+        "--engines is for a server of yours; on a private one InnoDB and Holdfast are compared"
+    );
+    let options = Options {
+        plan: args.plan([2, 7, 9, 7], [1.1, 1.0, 4.0, 60.0]),
+        rows: args.sized([3_000, 60_000, 200_000, 1_000_000]),
+        threads: usize::from(args.threads),
+        cache_bytes: args.query_cache_mib * MIB,
+    };
+    args.anywhere(options, on_private_server, on_private_server, progress)
 }
 
 /// The throughput of Holdfast in each cell, as a share of InnoDB's.
@@ -145,7 +163,7 @@ struct Measured {
 }
 
 /// Runs the experiment on a private server.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
+fn on_private_server(options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = turns::equip(progress)?;
     let mut server = OwnServer::private(&cache, "lab/querycache");
     server.remove()?;
@@ -194,7 +212,7 @@ fn server_options(options: &Options) -> Vec<String> {
 }
 
 /// The cache of an engine that holds the table.
-pub fn pool_bytes(options: &Options) -> u64 {
+fn pool_bytes(options: &Options) -> u64 {
     u64::from(options.rows) * BYTES_PER_ROW + BESIDE_THE_TABLE
 }
 

@@ -14,19 +14,19 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use holdfast_workload::dbstress;
 use serde_json::json;
 
+use super::in_turns::{self, InTurns};
+use crate::args::rig::{RigArgs, Sizes};
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
 use crate::figures::{Chart, Grid, Line};
 use crate::measure::{human, or_dash};
 use crate::progress::Progress;
-use crate::rig::site::{self, DiskKind, Site};
-use crate::rig::tables::dbstress_tables;
+use crate::rig::site::DiskKind;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, Of, grid, p99, tps};
-use crate::server::turns::running::{OnServer, There};
-use crate::server::turns::side::{Data, Settings, Side};
+use crate::server::turns::running::There;
+use crate::server::turns::side::Settings;
 use crate::server::turns::workload::Workload;
 use crate::server::turns::{self, Findings, Place, Plan};
 use crate::subject::embedded::Embedded;
@@ -34,23 +34,41 @@ use crate::subject::meters::Meter;
 use crate::subject::{Subject, Turn};
 use crate::turns::Rounds;
 
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Engines, turns, cores, seed.
-    pub plan: Plan,
+/// The sizes of the experiment.
+#[derive(Debug)]
+struct Options {
+    /// True beside a control, else beside other engines.
+    controlled: bool,
     /// The workload of the sessions.
-    pub workload: Workload,
+    workload: Workload,
     /// Numbers of sessions.
-    pub counts: Vec<u32>,
+    counts: Vec<u32>,
     /// Turns of a quarter of the length up to [`FEW`] sessions, if there are such: each session
     /// gets a core every tenth of a second, and a shared machine's speed changes from second to
     /// second.
-    pub short_turns: Option<usize>,
+    short_turns: Option<usize>,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(args: &RigArgs, progress: &mut Progress) -> Result<Document> {
+    let controlled = args.embedded();
+    let (plan, objects) = match controlled {
+        true => (args.plan([2, 3, 6, 6], [0.15, 0.7, 2.0, 20.0]), 10_000),
+        false => (args.plan([2, 3, 5, 5], [1.1, 1.5, 4.0, 20.0]), 5_000),
+    };
+    let all = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 1024];
+    let counts: Sizes<&[u32]> = [&[1, 3], &[1, 2, 8, 32, 128, 256], all, all];
+    let options = Options {
+        controlled,
+        workload: args.workload([300, objects, 20_000, 1_000_000]),
+        counts: args.sized(counts).to_vec(),
+        short_turns: controlled.then(|| args.sized([2, 12, 12, 12])),
+    };
+    in_turns::run(args, plan, options, progress)
 }
 
 /// Up to this many sessions turns may be short.
-pub const FEW: u32 = 64;
+const FEW: u32 = 64;
 /// Up to this many sessions throughput and latency have the same bars. With more, throughput has
 /// one of its own.
 const MOST: u32 = 256;
@@ -61,100 +79,118 @@ const GROUP: u64 = 10;
 /// Time in which the caches fill.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// What is claimed of the first side.
-struct Bars {
-    /// Least throughput with up to [`MOST`] sessions, as a share of the others'.
-    tps: Bar,
-    /// Longest 99th percentile with the most of those, as a share of the others'.
-    p99: Bar,
-    /// What is timed.
-    timed: String,
-}
-
-impl Bars {
-    fn against_control() -> Bars {
-        Bars { tps: Bar::AtLeast(0.95), p99: Bar::AtMost(1.5), timed: format!(" of {GROUP} transactions") }
-    }
-
-    fn against_engines() -> Bars {
-        Bars { tps: Bar::AtLeast(0.97), p99: Bar::AtMost(1.1), timed: String::new() }
-    }
-}
+/// What is claimed of the first side: its least throughput with up to [`MOST`] sessions and its
+/// longest 99th percentile with the most of those, as shares of the others', and what is timed.
+struct Bars(Bar, Bar, String);
 
 impl Options {
+    fn bars(&self) -> Bars {
+        match self.controlled {
+            true => Bars(Bar::AtLeast(0.95), Bar::AtMost(1.5), format!(" of {GROUP} transactions")),
+            false => Bars(Bar::AtLeast(0.97), Bar::AtMost(1.1), String::new()),
+        }
+    }
+
     /// The turns of so many sessions.
-    fn plan_of(&self, sessions: u32) -> Plan {
-        let plan = self.plan.clone();
+    fn plan_of(&self, sessions: u32, plan: &Plan) -> Plan {
         match self.short_turns.filter(|_| sessions <= FEW) {
-            Some(n) => Plan { rounds: Rounds::up_to_twice(n), turn: plan.turn / 4, ..plan },
-            None => plan,
+            Some(n) => Plan { rounds: Rounds::up_to_twice(n), turn: plan.turn / 4, ..plan.clone() },
+            None => plan.clone(),
         }
     }
 }
 
-/// Runs the experiment on the embedded engine.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
-    let Workload::DbStress { objects } = options.workload else { anyhow::bail!("dbt2 runs on servers") };
-    progress.step("loading");
-    progress.show(&format!("{objects} objects"));
-    let tables = dbstress_tables(dbstress::Options::light(objects, 1, 1), options.plan.seed);
-    let site = Site::load(&DiskKind::Memory, &tables, progress)?;
-    let settings = site::Settings::pool(options.workload.bytes());
-    let engine = Embedded::open("holdfast", site, &settings)?.timed_in_groups_of(GROUP);
-    let control = engine.control("the control", options.plan.turn / 4);
-    let mut sides = [engine, control];
-    let bars = Bars::against_control();
-    let cells = measure(options, &bars, &mut sides, progress)?;
-    let waits = wait_grid(&cells);
-    let place = Place::embedded("in turns with a control that only computes", "in memory", None);
-    let mut findings = findings(options, place, &bars, cells, &sides);
-    add_columns(&mut findings.grids[0], &findings.cells);
-    findings.grids.push(waits);
-    Ok(findings.report(&options.plan, &sides))
-}
+impl InTurns for Options {
+    type Measured = Vec<Cell>;
 
-/// Runs the experiment on private servers.
-pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
-    let cache = turns::equip(progress)?;
-    let plan = &options.plan;
-    let mut sides = turns::sides(&cache, plan)?;
-    for side in &mut sides {
-        side.load(Data::Of(options.workload), plan.seed, progress)?;
-        side.start(&options.settings())?;
-    }
-    let bars = Bars::against_engines();
-    let cells = measure(options, &bars, &mut sides, progress)?;
-    Ok(findings(options, Place::private(), &bars, cells, &sides).report(plan, &sides))
-}
-
-impl OnServer for Options {
-    fn plan(&mut self) -> &mut Plan {
-        &mut self.plan
+    fn workload(&self) -> Workload {
+        self.workload
     }
 
     fn settings(&self) -> Settings {
         Settings { pool_bytes: self.workload.bytes(), size: 1.0, ..Settings::default() }
     }
 
-    fn run_there(&mut self, there: There<'_>, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Findings> {
-        let options = self;
-        let mut words = Vec::new();
-        if let Some(room) = there.server.before.variable("max_connections").map(|most| most - SPARE) {
-            let asked = options.counts.len();
-            options.counts.retain(|&n| f64::from(n) <= room);
-            if options.counts.len() < asked {
-                words.push(format!("More sessions than {room:.0} do not fit into the server's max_connections."));
+    fn embedded(&self, plan: &Plan, progress: &mut Progress) -> Result<(Place, Vec<Embedded>, Vec<Cell>)> {
+        progress.step("loading");
+        let engine = self.engine("holdfast", &DiskKind::Memory, plan, progress)?.timed_in_groups_of(GROUP);
+        let control = engine.control("the control", plan.turn / 4);
+        let mut sides = vec![engine, control];
+        let cells = self.measure(plan, &mut sides, progress)?;
+        Ok((Place::embedded("in turns with a control that only computes", "in memory", None), sides, cells))
+    }
+
+    fn fit(&mut self, _: &Plan, there: &There<'_>) -> Result<Vec<String>> {
+        let Some(room) = there.server.before.variable("max_connections").map(|most| most - SPARE) else {
+            return Ok(Vec::new());
+        };
+        let asked = self.counts.len();
+        self.counts.retain(|&n| f64::from(n) <= room);
+        let less = format!("More sessions than {room:.0} do not fit into the server's max_connections.");
+        Ok(if self.counts.len() < asked { vec![less] } else { Vec::new() })
+    }
+
+    /// All numbers of sessions in all modes.
+    fn measure<S: Subject>(&self, plan: &Plan, sides: &mut [S], progress: &mut Progress) -> Result<Vec<Cell>> {
+        let (Bars(least, longest, _), mut cells) = (self.bars(), Vec::new());
+        let work = sides[0].work(self.workload, 8, 0, plan.seed)?;
+        let (modes, warm_up) = (self.workload.modes(), plan.turn.min(WARM_UP));
+        let plans: Vec<(u32, Plan)> = self.counts.iter().map(|&n| (n, self.plan_of(n, plan))).collect();
+        let cells_of_a_mode: Duration = plans.iter().map(|(_, plan)| plan.cell(sides.len())).sum();
+        progress.plan(warm_up * sides.len() as u32 + cells_of_a_mode * modes.len() as u32);
+        Cell::warm_up(sides, &work, warm_up, progress)?;
+        for &(mode, rw_ratio) in modes {
+            for &(sessions, ref plan) in &plans {
+                let mut judged = Judged::against_others(sides, tps, if sessions <= MOST { least } else { CROWD });
+                if sessions <= MOST {
+                    judged.extend(Judged::against_others(sides, p99, longest));
+                }
+                let work = sides[0].work(self.workload, sessions, rw_ratio, plan.seed)?;
+                let asked = Asked { name: &[mode, &sessions.to_string()], judged: &judged };
+                cells.push(Cell::measure(asked, sides, &work, plan, progress)?);
             }
         }
-        for side in sides.iter_mut() {
-            side.make_tables(Data::Of(options.workload), options.plan.seed, progress)?;
+        Ok(cells)
+    }
+
+    fn words(&self, cells: &Vec<Cell>) -> Vec<String> {
+        self.workload.modes().iter().filter_map(|(mode, _)| fall(mode, cells)).collect()
+    }
+
+    fn findings<S: Subject>(&self, place: Place, cells: Vec<Cell>, sides: &[S]) -> Findings {
+        let columns: [Column<'_>; 3] = [("TPS", &tps), ("p99 ms", &p99), ("CPU us/txn", &Turn::cpu_us)];
+        let mut grids = vec![grid("Subjects by number of sessions", &["", "sessions"], sides, &columns, &cells)];
+        if self.controlled {
+            add_columns(&mut grids[0], &cells);
+            grids.push(wait_grid(&cells));
         }
-        let bars = Bars::against_engines();
-        let cells = measure(options, &bars, sides, progress)?;
-        let mut findings = findings(options, there.place, &bars, cells, sides);
-        words.extend(options.workload.modes().iter().filter_map(|(mode, _)| fall(mode, &findings.cells)));
-        findings.words = words;
-        Ok(findings)
+        let active_set = self.workload.bytes();
+        let pool_bytes = place.pool_bytes.unwrap_or(active_set);
+        let published = "Published in 2010: throughput falls continuously from 32 sessions on; a limit of 32 threads cost more than it gave \
+                         until 256.";
+        Findings {
+            name: ("sessions", "1 to 256 sessions"),
+            place,
+            lead: (format!("{} in memory", self.workload.name()), published.to_owned()),
+            words: Vec::new(),
+            settings: self.workload.settings(json!({
+                "modes": self.workload.modes().iter().map(|mode| mode.0).collect::<Vec<_>>(),
+                "sessions": self.counts,
+                "quarters_of_turns_up_to": self.short_turns.map(|_| FEW),
+                "turns_up_to_that": self.short_turns,
+                "p99_is": format!("that{}", self.bars().2),
+                "pool_bytes": pool_bytes,
+                "active_set_of_pool": active_set as f64 / pool_bytes as f64,
+            })),
+            grids,
+            charts: [
+                vec![("Over the number of sessions".to_owned(), over_sessions(self.workload, &cells, sides))],
+                turns::charts(sides),
+            ]
+            .concat(),
+            claims: claims(self.workload, self.bars(), &cells, sides),
+            cells,
+        }
     }
 }
 
@@ -178,78 +214,24 @@ fn fall(mode: &str, cells: &[Cell]) -> Option<String> {
     Some(format!("{mode}: throughput is highest with {best} sessions ({} tps); {rest}.", human(highest)))
 }
 
-/// Measures all numbers of sessions in all modes.
-fn measure<S: Subject>(options: &Options, bars: &Bars, sides: &mut [S], progress: &mut Progress) -> Result<Vec<Cell>> {
-    let (plan, mut cells) = (&options.plan, Vec::new());
-    let work = sides[0].work(options.workload, 8, 0, plan.seed)?;
-    let (modes, warm_up) = (options.workload.modes(), plan.turn.min(WARM_UP));
-    let plans: Vec<(u32, Plan)> = options.counts.iter().map(|&n| (n, options.plan_of(n))).collect();
-    let cells_of_a_mode: Duration = plans.iter().map(|(_, plan)| plan.cell(sides.len())).sum();
-    progress.plan(warm_up * sides.len() as u32 + cells_of_a_mode * modes.len() as u32);
-    Cell::warm_up(sides, &work, warm_up, progress)?;
-    for &(mode, rw_ratio) in modes {
-        for &(sessions, ref plan) in &plans {
-            let mut judged = Judged::against_others(sides, tps, if sessions <= MOST { bars.tps } else { CROWD });
-            if sessions <= MOST {
-                judged.extend(Judged::against_others(sides, p99, bars.p99));
-            }
-            let work = sides[0].work(options.workload, sessions, rw_ratio, plan.seed)?;
-            let asked = Asked { name: &[mode, &sessions.to_string()], judged: &judged };
-            cells.push(Cell::measure(asked, sides, &work, plan, progress)?);
-        }
-    }
-    Ok(cells)
-}
-
-fn findings(options: &Options, place: Place, bars: &Bars, cells: Vec<Cell>, sides: &[impl Subject]) -> Findings {
-    let columns: [Column<'_>; 3] = [("TPS", &tps), ("p99 ms", &p99), ("CPU us/txn", &Turn::cpu_us)];
-    let active_set = options.workload.bytes();
-    let pool_bytes = place.pool_bytes.unwrap_or(active_set);
-    let published = "Published in 2010: throughput falls continuously from 32 sessions on; a limit of 32 threads cost more than it gave \
-                     until 256.";
-    Findings {
-        name: ("sessions", "1 to 256 sessions"),
-        place,
-        lead: (format!("{} in memory", options.workload.name()), published.to_owned()),
-        words: Vec::new(),
-        settings: options.workload.settings(json!({
-            "modes": options.workload.modes().iter().map(|mode| mode.0).collect::<Vec<_>>(),
-            "sessions": options.counts,
-            "quarters_of_turns_up_to": options.short_turns.map(|_| FEW),
-            "turns_up_to_that": options.short_turns,
-            "p99_is": format!("that{}", bars.timed),
-            "pool_bytes": pool_bytes,
-            "active_set_of_pool": active_set as f64 / pool_bytes as f64,
-        })),
-        grids: vec![grid("Subjects by number of sessions", &["", "sessions"], sides, &columns, &cells)],
-        charts: [
-            vec![("Over the number of sessions".to_owned(), over_sessions(options.workload, &cells, sides))],
-            turns::charts(sides),
-        ]
-        .concat(),
-        claims: claims(options.workload, bars, &cells, sides),
-        cells,
-    }
-}
-
 fn sessions_of(cell: &Cell) -> u32 {
     cell.name.get(1).and_then(|n| n.parse().ok()).unwrap_or(0)
 }
 
 /// Claims against every other side.
-fn claims(workload: Workload, bars: &Bars, cells: &[Cell], sides: &[impl Subject]) -> Vec<Claim> {
+fn claims(workload: Workload, Bars(least, longest, timed): Bars, cells: &[Cell], sides: &[impl Subject]) -> Vec<Claim> {
     let mut claims = Vec::new();
     for &(mode, _) in workload.modes() {
         let of_mode = || cells.iter().filter(move |c| c.name[0] == mode && sessions_of(c) <= MOST);
-        for judged in Judged::against_others(sides, tps, bars.tps) {
+        for judged in Judged::against_others(sides, tps, least) {
             let other = sides[judged.to].name();
             let text = format!("{mode}: TPS of Holdfast, as a share of {other}'s, worst number of sessions");
-            claims.push(Claim::worst(text, of_mode().map(|c| judged.evidence(c)).collect(), bars.tps));
+            claims.push(Claim::worst(text, of_mode().map(|c| judged.evidence(c)).collect(), least));
             let most = of_mode().max_by_key(|c| sessions_of(c));
             let sessions = most.map_or(0, sessions_of);
-            let text = format!("{mode}: p99{} at {sessions} sessions, as a share of {other}'s", bars.timed);
+            let text = format!("{mode}: p99{timed} at {sessions} sessions, as a share of {other}'s");
             let judged = Judged { figure: p99, ..judged };
-            claims.push(Claim::new(text, most.map_or(Evidence::Nothing, |c| judged.evidence(c)), bars.p99));
+            claims.push(Claim::new(text, most.map_or(Evidence::Nothing, |c| judged.evidence(c)), longest));
             let crowds = cells.iter().filter(|c| c.name[0] == mode && sessions_of(c) > MOST);
             claims.extend(crowds.map(|cell| crowd(mode, cell, Judged { figure: tps, ..judged }, other)));
         }

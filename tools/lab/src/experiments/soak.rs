@@ -18,6 +18,7 @@ use holdfast_workload::dbstress::{self, Table};
 use holdfast_workload::{Rows, Scan, TableNo};
 use serde_json::json;
 
+use crate::args::rig::{MIB, RigArgs};
 use crate::claims::{Bar, Claim, Evidence};
 use crate::document::Document;
 use crate::figures::Grid;
@@ -36,17 +37,27 @@ use crate::subject::meters::Meter;
 use crate::subject::turn::{Second, Series, Turn};
 use crate::target::embedded::EmbeddedRows;
 
-/// The options of the experiment.
-#[derive(Clone, Debug)]
-pub struct Options {
+/// The sizes of the experiment.
+#[derive(Debug)]
+struct Options {
     /// One turn, and the seed.
-    pub plan: Plan,
+    plan: Plan,
     /// OBJECTs; HISTORY has 20 rows for each.
-    pub objects: u32,
-    /// Sessions.
-    pub sessions: u32,
+    objects: u32,
+    sessions: u32,
     /// The pool; it grows to twice that and back.
-    pub pool_bytes: u64,
+    pool_bytes: u64,
+}
+
+/// Runs the experiment.
+pub(crate) fn run(args: &RigArgs, progress: &mut Progress) -> Result<Document> {
+    let options = Options {
+        plan: args.plan([1; 4], [5.0, 40.0, 300.0, 1800.0]),
+        objects: args.sized([1_000, 10_000, 20_000, 20_000]),
+        sessions: args.sized([2, 16, 16, 16]),
+        pool_bytes: args.sized([8, 16, 32, 32]) * MIB,
+    };
+    everything(&options, progress)
 }
 
 /// Rows of the tables that are created and dropped.
@@ -73,9 +84,9 @@ struct Scene<'a> {
     done: &'a Done,
 }
 
-/// Runs the experiment. What is wrong can be looked at afterwards: the data of a run that fails or
-/// finds something is kept.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
+/// What is wrong can be looked at afterwards: the data of a run that fails or finds something is
+/// kept.
+fn everything(options: &Options, progress: &mut Progress) -> Result<Document> {
     let load = dbstress::Options::light(options.objects, options.sessions, 1);
     progress.step("loading");
     progress.show(&format!("{} objects", options.objects));
@@ -482,7 +493,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let plan = Plan { dir: dir.path().to_owned(), ..Plan::default() };
         let options = Options { plan, objects: 10, sessions: 1, pool_bytes: 1 };
-        let error = run(&options, &mut Progress::hidden()).unwrap_err();
+        let error = everything(&options, &mut Progress::hidden()).unwrap_err();
         let kept = data_in(dir.path());
         assert_eq!(kept.len(), 1);
         assert_eq!(error.to_string(), format!("the data is kept in {}", kept[0].display()));

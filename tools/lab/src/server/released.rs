@@ -5,7 +5,7 @@
 //! makes them comparable: files past the system's cache, no binary log, no warm-up, and the share
 //! of a small pool that InnoDB keeps free. The report lists every option.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use holdfast_server::{Cache, Release};
 use serde_json::json;
 
@@ -48,13 +48,7 @@ pub fn sideload(
 /// Runs one of the other experiments on `server`, with a cache, a redo log and a query cache of the
 /// experiment's size and with O_DIRECT.
 pub fn in_turns(server: Release, what: &mut dyn OnServer, progress: &mut Progress) -> Result<Document> {
-    let settings = what.settings();
-    ensure!(
-        settings.query_cache_bytes.is_none() || server.has_query_cache(),
-        "{} has no query cache; MySQL has none since 8.0",
-        server.name()
-    );
-    let options = options::of_release(server, &settings);
+    let options = options::of_release(server, &what.settings());
     let mut running = OwnServer::released(&Cache::of_the_project(), server, progress)?;
     running.start(&options, &what.plan().cores, None)?;
     let place = |on_server: &ServerWithSchema| Place {

@@ -19,9 +19,9 @@
 //!    change (`FaultDisk`). The files stay as a kill would leave them, with a transaction that has
 //!    not ended. The open is timed. It depends on the log alone, so it is judged in seconds.
 //!
-//! On servers ([`on_servers`]) the same is done by SQL with a table without a second index, on
-//! private servers one after the other: INSERT ... SELECT, a SELECT of all rows, CHECK TABLE, ALTER
-//! TABLE ... ADD INDEX, and a start after SIGKILL. There is no backup, and so no restore.
+//! On private servers, one after the other, the same is done by SQL with a table without a second
+//! index: INSERT ... SELECT, a SELECT of all rows, CHECK TABLE, ALTER TABLE ... ADD INDEX, and a
+//! start after SIGKILL. There is no backup, and so no restore.
 //!
 //! The memory of a step is the peak of the process. Filling an index sorts entries in a buffer,
 //! which small sizes do not fill, and an allocator keeps what was freed; the bar leaves room for
@@ -36,9 +36,9 @@ mod watch;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use holdfast::limits::CACHE_SIZE_MIN;
 use serde_json::{Value, json};
 
+use crate::args::rig::RigArgs;
 use crate::document::{Document, merged};
 use crate::figures::Figures;
 use crate::machine::Machine;
@@ -46,19 +46,23 @@ use crate::progress::Progress;
 use crate::server::turns::side::Side;
 use crate::server::turns::{self, engine_name};
 use outcome::Size;
-pub use plan::Options;
-use plan::{EMBEDDED, GB};
+use plan::{EMBEDDED, GB, Options};
 
-/// The smallest cache.
-pub const LEAST_POOL: u64 = CACHE_SIZE_MIN;
 /// Files at the most, by the size of the table: the table with two indexes, and a copy of it.
 const FILES: f64 = 2.3;
 
 const TITLE: &str = "Maintenance as the database grows";
 
+/// Runs the experiment.
+pub(crate) fn run(args: &RigArgs, progress: &mut Progress) -> Result<Document> {
+    let options = Options::of(args);
+    args.common.ensure_has_choice(&args.engines)?;
+    if args.embedded() { embedded(&options, progress) } else { args.judged(on_servers(&options, progress)) }
+}
+
 /// Runs the experiment on the embedded engine, unless the disk has too little room, which is known
 /// before anything is written.
-pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
+fn embedded(options: &Options, progress: &mut Progress) -> Result<Document> {
     check_sizes(options, &options.plan.dir)?;
     let sizes = each_size(options, |mib, before| subject::measure(options, mib, before, progress))?;
     let disk = options.plan.files();
@@ -76,7 +80,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
 }
 
 /// Runs the experiment on private servers, one after the other. The first engine is judged.
-pub fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
+fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
     let root = holdfast_server::run::root();
     let largest = options.mib.iter().max().copied().unwrap_or(0);
     ensure!(
@@ -189,10 +193,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let plan = Plan { dir: dir.path().to_owned(), ..Plan::default() };
         let options = Options { plan, mib: vec![1, 1 << 40], pool_bytes: 8 << 20, log_bytes: 4 << 20 };
-        let error = run(&options, &mut Progress::hidden()).unwrap_err().to_string();
+        let error = embedded(&options, &mut Progress::hidden()).unwrap_err().to_string();
         assert!(error.starts_with("growth needs ") && error.contains(" GB free"), "{error}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        let error = run(&Options { mib: vec![2, 1], ..options }, &mut Progress::hidden()).unwrap_err().to_string();
+        let error = embedded(&Options { mib: vec![2, 1], ..options }, &mut Progress::hidden()).unwrap_err().to_string();
         assert!(error.contains("ascending"), "{error}");
     }
 }

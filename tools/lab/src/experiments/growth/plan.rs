@@ -1,5 +1,8 @@
 //! What is measured, and at which sizes.
 
+use holdfast::limits::CACHE_SIZE_MIN;
+
+use crate::args::rig::{MIB, RigArgs, Sizes};
 use crate::server::turns::Plan;
 
 /// The name of the engine in this process.
@@ -13,7 +16,7 @@ pub(super) const USUAL_AGE: f64 = 0.6;
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub(super) struct Options {
     /// Seed; on servers the engines, of which the first is judged, and the cores.
     pub plan: Plan,
     /// Sizes of the table, in MiB, ascending.
@@ -22,6 +25,22 @@ pub struct Options {
     pub pool_bytes: u64,
     /// The log between checkpoints.
     pub log_bytes: u64,
+}
+
+impl Options {
+    /// Those that the arguments ask for.
+    pub fn of(args: &RigArgs) -> Options {
+        let sizes: Sizes<&[u64]> = [&[4, 8], &[32, 128], &[256, 1024], &[1024, 10_240, 40_960]];
+        let mib = if args.mib.is_empty() { args.sized(sizes).to_vec() } else { args.mib.clone() };
+        let smallest = mib.iter().min().copied().unwrap_or_default() * MIB;
+        let half = (smallest / 2).clamp(CACHE_SIZE_MIN, 256 * MIB);
+        Options {
+            plan: args.plan([1; 4], [0.0; 4]),
+            mib,
+            pool_bytes: args.sized([8 * MIB, half, half, half]),
+            log_bytes: args.sized([8, 8, 96, 96]) * MIB,
+        }
+    }
 }
 
 /// A step.

@@ -19,6 +19,7 @@ mod options;
 mod price;
 mod references;
 pub mod servers;
+pub(crate) mod sizes;
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Engines on private servers in turns, and one engine on a server that the user names: the common
-//! parts of `sessions`, `purge`, `flush` and `overflow`. An experiment supplies its tables, its
-//! load, its cells and its verdicts.
+//! parts of the experiments in turns. An experiment supplies its tables, its load, its cells and
+//! its verdicts.
 //!
 //! | module | what |
 //! |---|---|
