@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use clap::parser::RawValues;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use serde_json::json;
 
@@ -40,6 +41,7 @@ const ALL_EXAMPLES: &str = "\
 Examples:
   holdfast lab all --quick --check --report all.html
   holdfast lab all --dir /mnt/ssd --json all.json
+  holdfast lab all --target mariadb --quick           those that run on private servers
   holdfast lab all --baseline all.json                what changed since, beyond noise";
 
 impl Args for LabArgs {
@@ -92,7 +94,7 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
         progress.line(&format!("{} is {what}", left.display()));
     }
     let result = match args.one {
-        None => all(common, &mut progress),
+        None => all(common, args.matches.get_raw("target"), &mut progress),
         Some(one) => experiment(one, &args.matches, &mut progress).map(Done::of),
     };
     progress.finish();
@@ -169,10 +171,10 @@ impl Done {
     }
 }
 
-/// Runs all experiments. One that cannot be run does not lose what the others have found: it is
-/// left out, and the first error is given beside the documents.
-fn all(common: &CommonArgs, progress: &mut Progress) -> Result<Done> {
-    ensure!(common.target == TargetArg::Embedded, "all runs on the embedded engine; leave --target out");
+/// Runs all experiments on `target`, which is that of `common` as it was given. One that cannot be
+/// run does not lose what the others have found: it is left out, and the first error is given
+/// beside the documents.
+fn all(common: &CommonArgs, target: Option<RawValues<'_>>, progress: &mut Progress) -> Result<Done> {
     ensure!(common.disk.is_none(), "all runs each experiment on the disk of its default; leave --disk out");
     let mut done = Done { documents: Vec::new(), all: true, text: String::new(), failed: None };
     let mut rest = Rest::new(common);
@@ -181,12 +183,17 @@ fn all(common: &CommonArgs, progress: &mut Progress) -> Result<Done> {
         // A separate command line, so that each experiment gets its own defaults.
         let mut words = vec![OsString::from(name), "--seed".into(), common.seed.to_string().into()];
         words.extend(["--dir".into(), common.dir.clone().into_os_string()]);
-        let flags = [(common.quick, "--quick"), (common.full, "--full"), (common.no_pin, "--no-pin")];
+        let flags =
+            [(common.quick, "--quick"), (common.tiny, "--tiny"), (common.full, "--full"), (common.no_pin, "--no-pin")];
         words.extend(flags.iter().filter(|f| f.0).map(|f| OsString::from(f.1)));
+        if common.target != TargetArg::Embedded {
+            words.push("--target".into());
+            words.extend(target.clone().into_iter().flatten().map(OsString::from));
+        }
         let command = command(["lab".into()].into_iter().chain(words.iter().cloned()));
         let matches = one.command().try_get_matches_from(words).context("the arguments of an experiment")?;
         progress.line(&format!("== {name} =={}", rest.left()));
-        let mut document = match left_out(one, progress) {
+        let mut document = match left_out(one, &matches, progress)? {
             Some(document) => document,
             None => or_why_not(one, experiment(one, &matches, progress), &mut done.failed),
         };
@@ -256,11 +263,20 @@ fn without_password(word: String) -> String {
     format!("{scheme}://{user}:PASSWORD@{host}")
 }
 
-/// Replaces the results of an experiment that cannot be run here for lack of a server. Then the
-/// report has the other experiments.
-fn left_out(one: &Experiment, progress: &mut Progress) -> Option<Document> {
-    let error = one.needs_server.then(|| turns::equip(progress).err()).flatten()?;
-    Some(without_result(one, &format!("Left out: it needs a MariaDB server. {error:#}.")))
+/// Replaces the results of an experiment that does not run on that target, or cannot be run here
+/// for lack of a server. Then the report has the other experiments.
+fn left_out(one: &Experiment, matches: &ArgMatches, progress: &mut Progress) -> Result<Option<Document>> {
+    let why = match one.refusal(matches)? {
+        Some(why) => format!("{} {why}", one.name),
+        None if one.needs_server && CommonArgs::from_arg_matches(matches)?.target == TargetArg::Embedded => {
+            match turns::equip(progress) {
+                Ok(_) => return Ok(None),
+                Err(error) => format!("it needs a MariaDB server. {error:#}"),
+            }
+        }
+        None => return Ok(None),
+    };
+    Ok(Some(without_result(one, &format!("Left out: {why}."))))
 }
 
 /// The document of an experiment that has no figures, and why.
@@ -387,6 +403,21 @@ mod tests {
         let error = output(&done, &CommonArgs::from_arg_matches(&matches).unwrap()).unwrap_err();
         assert!(format!("{error:#}").contains("x.json"), "{error:#}");
         assert!(Path::new(&paths[1]).is_file());
+    }
+
+    #[test]
+    fn what_does_not_run_on_a_target_is_left_out() {
+        let left_out = |name: &str, target: &str| {
+            let one = EXPERIMENTS.iter().find(|one| one.name == name).unwrap();
+            let matches = one.command().try_get_matches_from([name, "--target", target]).unwrap();
+            left_out(one, &matches, &mut Progress::hidden()).unwrap().map(|document| document.text)
+        };
+        let said = left_out("soak", "mariadb").unwrap();
+        assert!(said.contains("Left out: soak runs on the embedded engine only"), "{said}");
+        assert!(left_out("querycache", "mysql97").is_some());
+        for (name, target) in [("querycache", "mysql55"), ("sideload", "mariadb"), ("iobound", "mysql80")] {
+            assert_eq!(left_out(name, target), None, "{name} on {target}");
+        }
     }
 
     #[test]

@@ -86,7 +86,8 @@ impl SideloadArgs {
     /// The divisor of sizes on servers that are started for the experiment. Sizes shrink less than
     /// on the engine alone, since small pools cause problems of their own there.
     fn server_size(&self) -> f64 {
-        self.scale.unwrap_or(self.common.sized(16.0, 4.0, 1.0))
+        let quick = if self.common.tiny { 64.0 } else { 16.0 };
+        self.scale.unwrap_or(self.common.sized(quick, 4.0, 1.0))
     }
 
     /// On private servers.
