@@ -1,4 +1,4 @@
-//! The answers to claims as plain text.
+//! Documents as plain text: the figures, and the answers to claims.
 
 use crate::claims::{Answer, Verdict};
 use crate::document::Document;
@@ -17,6 +17,11 @@ pub fn summary(documents: &[Document]) -> String {
         }
     }
     out
+}
+
+/// The figures and the verdicts.
+pub fn text(document: &Document) -> String {
+    document.figures.text() + &verdicts(&document.verdicts)
 }
 
 /// The verdicts, one per line, with the reason where there is one.

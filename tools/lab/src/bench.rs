@@ -42,16 +42,10 @@ pub trait Loaded {
     /// Seconds of the subject's time, which stands still during a pause.
     fn now(&self) -> f64;
 
-    /// Fails if one of its clients has ended.
-    fn check(&mut self) -> Result<()>;
-
-    /// The counters now.
+    /// The counters now. Fails if one of its clients has ended.
     fn counters(&mut self) -> Result<Counters>;
 
-    /// Rows of the dump so far, or bytes of its text.
-    fn dumped(&self) -> u64;
-
-    /// The rows in `dumped`.
+    /// The rows in `dumped` of the counters.
     fn rows(&self, dumped: f64) -> f64 {
         dumped
     }
@@ -107,6 +101,8 @@ pub struct Phase {
 pub struct Counters {
     /// Transactions committed.
     pub commits: u64,
+    /// Rows of the dump, or bytes of its text.
+    pub dumped: u64,
     /// Reads of the hot table from disk; `None` if the subject does not report them.
     pub hot_reads: Option<u64>,
     /// Pages made young.
@@ -121,8 +117,6 @@ pub struct Mark {
     /// Seconds of the subject's time since the run began.
     pub t: f64,
     pub counters: Counters,
-    /// Rows of the dump, or bytes of its text.
-    pub dumped: u64,
 }
 
 /// The rates between two marks.
@@ -142,7 +136,7 @@ impl Mark {
         Window {
             seconds,
             tps: rate(self.counters.commits, earlier.counters.commits),
-            dumped_per_s: rate(self.dumped, earlier.dumped),
+            dumped_per_s: rate(self.counters.dumped, earlier.counters.dumped),
         }
     }
 
@@ -150,6 +144,11 @@ impl Mark {
     pub fn young_since(&self, earlier: &Mark) -> Option<(u64, u64)> {
         let (to, from) = (&self.counters, &earlier.counters);
         Some((to.made_young?.saturating_sub(from.made_young?), to.not_young?.saturating_sub(from.not_young?)))
+    }
+
+    /// What was dumped since `earlier`.
+    pub fn dumped_since(&self, earlier: &Mark) -> u64 {
+        self.counters.dumped.saturating_sub(earlier.counters.dumped)
     }
 
     /// Reads of the hot table since `earlier`.
@@ -213,8 +212,7 @@ impl<L: Loaded> Bench<L> {
 
     /// All counters now.
     pub fn mark(&mut self) -> Result<Mark> {
-        let t = self.now();
-        Ok(Mark { t, counters: self.load.counters()?, dumped: self.load.dumped() })
+        Ok(Mark { t: self.now(), counters: self.load.counters()? })
     }
 
     fn now(&self) -> f64 {
@@ -241,7 +239,6 @@ impl<L: Loaded> Bench<L> {
             let left = Duration::from_secs_f64((end - self.now()).max(0.0));
             std::thread::sleep(self.interval.min(left));
             let mark = self.mark()?;
-            self.load.check()?;
             done = enough(&self.load, &mark);
             // The rest at the end of a slice is too short for a rate.
             if mark.t - last.t >= self.interval.as_secs_f64() * 0.5 {
@@ -307,7 +304,7 @@ mod tests {
         assert_eq!(of_hot_table(&sample(None, [1.5, 0.5, 7.0, 0.0])), "of unknown reads, 2.0 MB of it in the pool");
         assert_eq!(of_hot_table(&sample(Some(0.0), [0.0; 4])), "read 0 times a second");
         let counters = |hot_reads| Counters { hot_reads, ..Counters::default() };
-        let mark = |t: f64, hot_reads| Mark { t, counters: counters(hot_reads), dumped: 0 };
+        let mark = |t: f64, hot_reads| Mark { t, counters: counters(hot_reads) };
         assert_eq!(mark(1.0, None).hot_reads_since(&mark(0.0, None)), None);
         assert_eq!(mark(1.0, Some(9)).hot_reads_since(&mark(0.0, Some(4))), Some(5));
     }

@@ -25,7 +25,7 @@ use crate::machine::Machine;
 pub struct Document {
     /// The experiment's name.
     pub experiment: String,
-    /// Title of the report, where the experiment gives it.
+    /// Title of the report.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub title: String,
     /// The command that repeats it, where it was run by one.
@@ -44,13 +44,10 @@ pub struct Document {
     pub conditions: Conditions,
     /// A verdict per claim ([`Document::judge`]).
     pub verdicts: Vec<Verdict>,
-    /// What is printed.
-    #[serde(skip)]
-    pub text: String,
     /// What changed since an earlier run, if it was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
-    /// Tables and charts, where the experiment makes them itself.
+    /// Tables and charts.
     #[serde(skip_serializing_if = "Figures::is_empty")]
     pub figures: Figures,
 }
@@ -79,9 +76,9 @@ impl Document {
         Document { experiment: experiment.to_owned(), machine, settings, ..Document::default() }
     }
 
-    /// The same with tables and charts, which are printed.
+    /// The same with tables and charts.
     pub fn with_figures(self, figures: Figures) -> Document {
-        Document { text: figures.text(), figures, ..self }
+        Document { figures, ..self }
     }
 
     /// Judges the claims, which were measured under `conditions`.

@@ -13,12 +13,20 @@ pub struct Line {
     pub points: Vec<(f64, f64)>,
     /// True if it is a reference rather than a measurement.
     pub dashed: bool,
+    /// The class of its colour in the report; empty for that of its place among the others.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub tone: &'static str,
 }
 
 impl Line {
     /// A measurement.
     pub fn new(name: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Line {
-        Line { name: name.to_owned(), points: points.into_iter().collect(), dashed: false }
+        Line { name: name.to_owned(), points: points.into_iter().collect(), dashed: false, tone: "" }
+    }
+
+    /// The same in a colour that its subject has everywhere.
+    pub fn toned(self, tone: &'static str) -> Line {
+        Line { tone, ..self }
     }
 }
 
@@ -28,6 +36,24 @@ pub struct Span {
     pub from: f64,
     pub to: f64,
     pub label: String,
+}
+
+/// How a chart is drawn.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub enum Form {
+    #[default]
+    Lines,
+    /// Layers on top of each other, the first line lowest, below a line across at `top`. Spans are
+    /// marked where they begin.
+    Stack { top: f64, named: &'static str },
+    /// A bar for the last point of each line, with the unit that the y axis names.
+    Bars,
+}
+
+impl Form {
+    fn is_usual(&self) -> bool {
+        *self == Form::Lines
+    }
 }
 
 /// Lines on one pair of axes.
@@ -40,6 +66,8 @@ pub struct Chart {
     pub y_label: String,
     pub lines: Vec<Line>,
     pub spans: Vec<Span>,
+    #[serde(skip_serializing_if = "Form::is_usual")]
+    pub form: Form,
 }
 
 impl Chart {
@@ -51,7 +79,7 @@ impl Chart {
     /// Lines over another quantity than time.
     pub fn over(title: &str, x_label: &str, y_label: &str, lines: Vec<Line>) -> Chart {
         let (title, x_label, y_label) = (title.to_owned(), x_label.to_owned(), y_label.to_owned());
-        Chart { title, x_label, y_label, lines, spans: Vec::new() }
+        Chart { title, x_label, y_label, lines, spans: Vec::new(), form: Form::Lines }
     }
 }
 
@@ -102,6 +130,17 @@ impl Grid {
     }
 }
 
+/// Plain text that is shown as it is.
+#[derive(Clone, Debug, Serialize)]
+pub struct Listing {
+    pub title: String,
+    /// The parts of the text.
+    pub parts: Vec<String>,
+    /// So many of them are printed; the report has all.
+    #[serde(skip)]
+    pub printed: usize,
+}
+
 /// What an experiment shows besides its verdicts.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
@@ -112,6 +151,11 @@ pub struct Figures {
     pub grids: Vec<Grid>,
     /// Groups of charts, each with a title.
     pub charts: Vec<(String, Vec<Chart>)>,
+    /// The same, which a reader unfolds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub folded: Vec<(String, Vec<Chart>)>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub listings: Vec<Listing>,
 }
 
 impl Figures {
@@ -127,6 +171,10 @@ impl Figures {
         for grid in &self.grids {
             out.push_str(&grid.text());
             out.push('\n');
+        }
+        for listing in &self.listings {
+            let parts = listing.parts.iter().take(listing.printed).map(String::as_str);
+            out.push_str(&format!("{}\n\n{}\n", listing.title, parts.collect::<Vec<_>>().join("\n")));
         }
         out
     }

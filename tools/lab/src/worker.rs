@@ -152,19 +152,13 @@ impl Loaded for Workers {
         self.target.clock().now().as_secs_f64()
     }
 
-    fn check(&mut self) -> Result<()> {
-        [&mut self.oltp, &mut self.dump].into_iter().filter(|load| load.has_ended()).try_for_each(Load::end)
-    }
-
     fn counters(&mut self) -> Result<Counters> {
+        [&mut self.oltp, &mut self.dump].into_iter().filter(|load| load.has_ended()).try_for_each(Load::end)?;
         let commits = self.before[0] + self.oltp.done();
         self.pool = self.target.pool()?;
+        let dumped = self.before[1] + self.dump.done();
         let (made_young, not_young) = (Some(self.pool.made_young), Some(self.pool.not_young));
-        Ok(Counters { commits, hot_reads: Some(self.pool.disk_reads(HOT)), made_young, not_young })
-    }
-
-    fn dumped(&self) -> u64 {
-        self.before[1] + self.dump.done()
+        Ok(Counters { commits, dumped, hot_reads: Some(self.pool.disk_reads(HOT)), made_young, not_young })
     }
 
     fn pool_turnovers(&self) -> f64 {

@@ -62,7 +62,8 @@ fn zero_or_pace(text: &str) -> Result<f64, String> {
 impl SideloadArgs {
     fn options(&self) -> sideload::Options {
         let common = &self.common;
-        let (size, speed) = common.sized((36.0, 5.0), (20.0, 5.0), (1.0, 1.0));
+        let quick = if common.tiny { (100.0, 16.0) } else { (36.0, 5.0) };
+        let (size, speed) = common.sized(quick, (20.0, 5.0), (1.0, 1.0));
         let scale = Scale::new(self.scale.unwrap_or(size), self.speed.unwrap_or(speed));
         let dump_rate = self.dump_rate.unwrap_or_else(|| scale.dump_rows_per_second());
         sideload::Options {

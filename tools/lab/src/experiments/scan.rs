@@ -19,7 +19,6 @@
 
 pub(crate) mod servers;
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -30,6 +29,7 @@ use serde_json::{Value, json};
 
 use crate::claims::{self, Bar, Claim, Evidence};
 use crate::document::{Document, Run};
+use crate::figures::{Chart, Figures, Form, Grid, Line, Listing, Shown};
 use crate::machine::Machine;
 use crate::measure::{Figure, human, or_dash, per_second};
 use crate::pin::{Cores, Role};
@@ -38,7 +38,6 @@ use crate::target::{
     Content, EMBEDDED, EmbeddedSite, Hint, Policy, PoolState, Query, Site, TableSpec, Target, TargetSpec, described,
     disk,
 };
-use crate::text::table;
 use crate::turns::{self, Rounds};
 
 /// The small table.
@@ -212,8 +211,8 @@ pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Re
     let mut document = Document::new(&format!("scan{}", suffix(site)), options.settings(), machine);
     document.runs = sequences.iter().map(|s| document_run(site, s)).collect();
     document.claims = claims(&sequences);
-    document.text = text(&sequences);
-    Ok(document)
+    document.title = "One report query between small queries".to_owned();
+    Ok(document.with_figures(figures(&sequences)))
 }
 
 /// The suffix of the experiment's name, so that its report has a file of its own.
@@ -356,28 +355,40 @@ fn document_run(site: &dyn Site, s: &Sequence) -> Run {
     Run::new(site.target_name(), &s.name, metrics)
 }
 
-fn text(sequences: &[Sequence]) -> String {
-    let mut header = vec!["policy", ""];
-    header.extend(QUERIES);
-    header.push("read again");
-    let cell = |f: Option<Figure>| or_dash(f, |f| format!("{} s", human(f.median)));
-    let row = |s: &Sequence| {
-        let mut row = vec![s.name.clone(), s.case.about.to_owned()];
-        row.extend(QUERIES.map(|query| cell(s.seconds(query))));
-        row.push(or_dash(s.read_again(), |share| format!("{:.1} %", share * 100.0)));
-        row
+const LEAD: &str = "A small table is queried twice, then a report goes over a big table that does not fit into the pool, then the \
+                    small table is queried again. A cache that resists scans answers that last query from memory.";
+
+fn figures(sequences: &[Sequence]) -> Figures {
+    let seconds = |s: &Sequence, query| or_dash(s.seconds(query), |f| format!("{} s", human(f.median)));
+    let times = QUERIES.map(|query| move |s: &Sequence| seconds(s, query));
+    let mut columns: Vec<Shown<'_, Sequence>> =
+        vec![("policy", &|s| s.name.clone()), ("", &|s| s.case.about.to_owned())];
+    columns.extend(QUERIES.iter().zip(&times).map(|(query, time)| (*query, time as &dyn Fn(&Sequence) -> String)));
+    columns.push(("read again", &|s| or_dash(s.read_again(), |share| format!("{:.1} %", share * 100.0))));
+    let note = "Read again: the share of the small table's pages that the small query reads again after the report.";
+    let bar = |s: &Sequence, query: &str| {
+        Some(Line::new(&s.name, [(0.0, s.seconds(query)?.median)]).toned(s.case.policy.tone()))
     };
-    let rows: Vec<Vec<String>> = sequences.iter().map(row).collect();
-    let mut out = table(&header, &rows, 2);
-    // Writing to a String cannot fail.
-    for s in sequences {
-        let _ = writeln!(out, "\n{}: {}", s.name, s.case.about);
-        for step in s.steps.iter().take(QUERIES.len()) {
-            let _ = write!(out, "\n{}: {} s\n{}", step.query, human(step.seconds), step.monitor);
-        }
+    let chart = |query: &&str| {
+        let bars = sequences.iter().filter_map(|s| bar(s, query)).collect();
+        Chart { form: Form::Bars, ..Chart::over(query, "", "s", bars) }
+    };
+    let monitor = |s: &Sequence| Listing {
+        title: format!("The monitor after every query, {}: {}", s.name, s.case.about),
+        parts: s
+            .steps
+            .iter()
+            .map(|step| format!("{}: {} s\n{}", step.query, human(step.seconds), step.monitor))
+            .collect(),
+        printed: QUERIES.len(),
+    };
+    Figures {
+        lead: LEAD.to_owned(),
+        grids: vec![Grid::of("Time of each query", 2, sequences, &columns, note)],
+        charts: vec![("Time of each query".to_owned(), QUERIES.iter().map(chart).collect())],
+        listings: sequences.iter().map(monitor).collect(),
+        ..Figures::default()
     }
-    out.push('\n');
-    out
 }
 
 #[cfg(test)]
@@ -427,7 +438,10 @@ mod tests {
         let all: Vec<_> = claims(&sequences).iter().map(|c| c.judge(&Conditions::quiet_machine())).collect();
         assert_eq!(all.len(), 5);
         assert_eq!(claims::worst(&all), Answer::Holds, "{all:#?}");
-        assert!(text(&sequences).contains("98.0 %"));
+        let shown = figures(&sequences);
+        let (text, charts) = (shown.text(), &shown.charts[0].1);
+        assert!(text.contains("98.0 %") && text.contains("report over the big table: 4.00 s"), "{text}");
+        assert_eq!((charts.len(), charts[0].lines.len()), (5, 4));
         // As if reads were not counted: that none was counted after the report shows nothing.
         assert!(sequences.into_iter().all(|s| Sequence { small_pages: 0, ..s }.read_again().is_none()));
     }

@@ -5,7 +5,8 @@ use maud::{Markup, html};
 use serde_json::json;
 
 use super::palette;
-use crate::figures::{Chart, Span};
+use crate::figures::{Chart, Form, Line, Span};
+use crate::measure::human;
 
 /// Width of a chart's drawing area and margins, in SVG units.
 const WIDTH: f64 = 560.0;
@@ -13,42 +14,6 @@ const LEFT: f64 = 52.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 22.0;
 const BOTTOM: f64 = 34.0;
-
-/// The time axis of an experiment with a side load.
-pub const SIDE_LOAD: &str = "seconds since the side load began";
-
-/// A layer of a stack.
-#[derive(Clone, Debug)]
-pub struct Layer {
-    pub name: String,
-    pub class: &'static str,
-    /// Its height at each x.
-    pub values: Vec<f64>,
-}
-
-/// Layers on top of each other over time.
-#[derive(Clone, Debug)]
-pub struct StackChart {
-    pub title: String,
-    /// The quantity on the y axis.
-    pub y_label: &'static str,
-    pub x: Vec<f64>,
-    /// The layers, the lowest first.
-    pub layers: Vec<Layer>,
-    /// Top of the axis.
-    pub max: f64,
-    pub bands: Vec<Span>,
-}
-
-/// A bar with its label.
-#[derive(Clone, Debug)]
-pub struct Bar {
-    pub name: String,
-    pub class: &'static str,
-    pub value: f64,
-    /// Its value as text.
-    pub text: String,
-}
 
 /// Round numbers from 0 (or below `min`) to at least `max`, about `n` of them.
 pub fn ticks(min: f64, max: f64, n: usize) -> Vec<f64> {
@@ -160,21 +125,26 @@ fn headroom(max: f64) -> f64 {
     if max > 0.0 { max * 1.12 } else { 1.0 }
 }
 
-/// Draws the lines of a chart, each in a class; `None` if there is nothing to draw.
-pub fn lines(chart: &Chart, classes: &[&'static str]) -> Option<Markup> {
+/// Draws a chart, each of its lines in a class; `None` if there is nothing to draw.
+pub fn draw(chart: &Chart, classes: &[&'static str]) -> Option<Markup> {
+    match chart.form {
+        Form::Lines => lines(chart, classes),
+        Form::Stack { top, named } => stack(chart, classes, (top, named)),
+        Form::Bars => bars(chart, classes),
+    }
+}
+
+fn lines(chart: &Chart, classes: &[&'static str]) -> Option<Markup> {
     let points = || chart.lines.iter().flat_map(|l| l.points.iter().copied());
     let min_x = points().map(|p| p.0).reduce(f64::min)?;
     let max_x = points().map(|p| p.0).reduce(f64::max)?;
     let max_y = points().map(|p| p.1).reduce(f64::max)?;
     let frame = Frame { x: (min_x, max_x), y_max: headroom(max_y), height: 260.0 };
     let lines = || chart.lines.iter().zip(classes);
-    let hover: Vec<_> = lines()
-        .map(|(l, class)| json!({"name": l.name, "class": class, "x": rounded(l.points.iter().map(|p| p.0)), "y": rounded(l.points.iter().map(|p| p.1))}))
-        .collect();
     Some(figure(
         &chart.title,
         &frame,
-        &json!(hover),
+        &lines().map(hover).collect(),
         html! {
             (frame.axes(&chart.x_label, &chart.y_label, &chart.spans))
             @for (line, class) in lines() {
@@ -194,6 +164,12 @@ fn rounded(values: impl Iterator<Item = f64>) -> Vec<f64> {
     values.map(round).collect()
 }
 
+/// What is shown of a line under the pointer.
+fn hover((line, class): (&Line, &&'static str)) -> serde_json::Value {
+    let [x, y] = [|p: &(f64, f64)| p.0, |p: &(f64, f64)| p.1].map(|of| rounded(line.points.iter().map(of)));
+    json!({"name": line.name, "class": class, "x": x, "y": y})
+}
+
 fn figure(title: &str, frame: &Frame, hover: &serde_json::Value, drawing: Markup) -> Markup {
     let view = format!("0 0 {WIDTH} {}", frame.height);
     let scale = format!("{} {} {} {}", round(frame.x.0), round(frame.x.1), LEFT, WIDTH - RIGHT);
@@ -208,62 +184,58 @@ fn figure(title: &str, frame: &Frame, hover: &serde_json::Value, drawing: Markup
     }
 }
 
-impl StackChart {
-    /// Draws the chart; `None` if there is nothing to draw.
-    pub fn draw(&self) -> Option<Markup> {
-        let (first, last) = (*self.x.first()?, *self.x.last()?);
-        let frame = Frame { x: (first, last), y_max: headroom(self.max), height: 190.0 };
-        let mut below = vec![0.0; self.x.len()];
-        let mut areas = Vec::new();
-        for layer in &self.layers {
-            let above: Vec<f64> = below.iter().zip(&layer.values).map(|(b, v)| b + v).collect();
-            let upper = self.x.iter().zip(&above).map(|(&x, &y)| (frame.x(x), frame.y(y)));
-            let lower = self.x.iter().zip(&below).rev().map(|(&x, &y)| (frame.x(x), frame.y(y)));
-            areas.push((layer.class, format!("{}Z", path(upper.chain(lower)))));
-            below = above;
-        }
-        let x = rounded(self.x.iter().copied());
-        let series =
-            |l: &Layer| json!({"name": l.name, "class": l.class, "x": x, "y": rounded(l.values.iter().copied())});
-        let hover: Vec<_> = self.layers.iter().rev().map(series).collect();
-        Some(figure(
-            &self.title,
-            &frame,
-            &json!(hover),
-            html! {
-                (frame.axes(SIDE_LOAD, self.y_label, &[]))
-                @for (class, d) in &areas {
-                    path class=(format!("area {class}")) d=(d) {}
-                }
-                line class="limit" x1=(px(LEFT)) x2=(px(WIDTH - RIGHT)) y1=(px(frame.y(self.max))) y2=(px(frame.y(self.max))) {}
-                text class="tick" x=(px(WIDTH - RIGHT)) y=(px(frame.y(self.max) - 4.0)) text-anchor="end" {
-                    "size of the pool"
-                }
-                @for band in self.bands.iter().filter(|b| b.from > first) {
-                    line class="mark" x1=(px(frame.x(band.from))) x2=(px(frame.x(band.from))) y1=(px(TOP)) y2=(px(frame.base())) {}
-                }
-            },
-        ))
+/// Layers on top of each other. All have points at the same x.
+fn stack(chart: &Chart, classes: &[&'static str], (top, named): (f64, &str)) -> Option<Markup> {
+    let x: Vec<f64> = chart.lines.first()?.points.iter().map(|p| p.0).collect();
+    let (first, last) = (*x.first()?, *x.last()?);
+    let frame = Frame { x: (first, last), y_max: headroom(top), height: 190.0 };
+    let mut below = vec![0.0; x.len()];
+    let mut areas = Vec::new();
+    for (line, class) in chart.lines.iter().zip(classes) {
+        let above: Vec<f64> = below.iter().zip(&line.points).map(|(below, (_, y))| below + y).collect();
+        let edge = |heights: &[f64]| x.iter().zip(heights).map(|(&x, &y)| (frame.x(x), frame.y(y))).collect::<Vec<_>>();
+        let (upper, lower) = (edge(&above), edge(&below));
+        areas.push((class, format!("{}Z", path(upper.into_iter().chain(lower.into_iter().rev())))));
+        below = above;
     }
+    let (left, right, top) = (px(LEFT), px(WIDTH - RIGHT), frame.y(top));
+    Some(figure(
+        &chart.title,
+        &frame,
+        &chart.lines.iter().zip(classes).rev().map(hover).collect(),
+        html! {
+            (frame.axes(&chart.x_label, &chart.y_label, &[]))
+            @for (class, d) in &areas { path class=(format!("area {class}")) d=(d) {} }
+            line class="limit" x1=(left) x2=(right) y1=(px(top)) y2=(px(top)) {}
+            text class="tick" x=(right) y=(px(top - 4.0)) text-anchor="end" { (named) }
+            @for at in chart.spans.iter().map(|span| span.from).filter(|from| *from > first) {
+                line class="mark" x1=(px(frame.x(at))) x2=(px(frame.x(at))) y1=(px(TOP)) y2=(px(frame.base())) {}
+            }
+        },
+    ))
 }
 
-/// Bars on a common scale, with a title; `None` without bars.
-pub fn bars(title: &str, bars: &[Bar]) -> Option<Markup> {
-    let max = bars.iter().map(|b| b.value).reduce(f64::max)?;
+/// Bars on a common scale.
+fn bars(chart: &Chart, classes: &[&'static str]) -> Option<Markup> {
+    let bars: Vec<(&str, f64)> =
+        chart.lines.iter().filter_map(|line| Some((line.name.as_str(), line.points.last()?.1))).collect();
+    let max = bars.iter().map(|bar| bar.1).reduce(f64::max)?;
     let row = 24.0;
     let height = row * bars.len() as f64 + 4.0;
     let (from, to) = (250.0, WIDTH - 70.0);
     let length = |v: f64| if max > 0.0 { (v / max * (to - from)).max(1.5) } else { 1.5 };
     Some(html! {
         figure class="chart" {
-            figcaption { (title) }
-            svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(title) {
-                @for (n, bar) in bars.iter().enumerate() {
+            figcaption { (chart.title) }
+            svg viewBox=(format!("0 0 {WIDTH} {height}")) role="img" aria-label=(chart.title) {
+                @for (n, ((name, value), class)) in bars.iter().zip(classes).enumerate() {
                     @let y = n as f64 * row + 4.0;
-                    text class="bar-name" x=(px(from - 8.0)) y=(px(y + 12.0)) text-anchor="end" { (bar.name) }
-                    rect class=(format!("bar {}", bar.class)) x=(px(from)) y=(px(y)) width=(px(length(bar.value)))
+                    text class="bar-name" x=(px(from - 8.0)) y=(px(y + 12.0)) text-anchor="end" { (name) }
+                    rect class=(format!("bar {class}")) x=(px(from)) y=(px(y)) width=(px(length(*value)))
                         height="16" rx="2" {}
-                    text class="bar-value" x=(px(from + length(bar.value) + 6.0)) y=(px(y + 12.0)) { (bar.text) }
+                    text class="bar-value" x=(px(from + length(*value) + 6.0)) y=(px(y + 12.0)) {
+                        (human(*value)) " " (chart.y_label)
+                    }
                 }
             }
         }
@@ -296,7 +268,6 @@ fn line_class(class: &str, dashed: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Line;
 
     #[test]
     fn ticks_are_round_and_cover_the_range() {
@@ -318,8 +289,9 @@ mod tests {
 
     #[test]
     fn charts_without_data_are_not_drawn() {
-        assert!(lines(&Chart::over("t", "x", "y", Vec::new()), &[]).is_none());
-        assert!(bars("t", &[]).is_none());
+        for form in [Form::Lines, Form::Stack { top: 1.0, named: "n" }, Form::Bars] {
+            assert!(draw(&Chart { form, ..Chart::over("t", "x", "y", Vec::new()) }, &[]).is_none());
+        }
     }
 
     #[test]
@@ -334,8 +306,23 @@ mod tests {
     fn a_line_is_drawn_where_its_points_are() {
         let line = Line::new("a", [(0.0, 0.0), (1.0, 10.0)]);
         let band = Span { from: 0.0, to: 1.0, label: "phase".into() };
-        let svg = lines(&Chart::over_time("<t>", "y", vec![line], vec![band]), &["c"]).unwrap().into_string();
+        let chart = Chart::over_time("<t>", "y", vec![line], vec![band]);
+        let svg = draw(&chart, &["c"]).unwrap().into_string();
         assert!(svg.contains("d=\"M52.0 226.0L548.0 "), "{svg}");
         assert!(svg.contains("&lt;t&gt;") && svg.contains(">phase<"), "{svg}");
+        let svg = draw(&Chart { form: Form::Bars, ..chart }, &["c"]).unwrap().into_string();
+        assert!(svg.contains("bar c") && svg.contains(">10.0 y<"), "{svg}");
+    }
+
+    #[test]
+    fn layers_lie_on_top_of_each_other() {
+        let layer = |y: f64| Line::new("a", [(0.0, 0.0), (2.0, y)]);
+        let begin = Span { from: 1.0, to: 2.0, label: String::new() };
+        let form = Form::Stack { top: 100.0, named: "all" };
+        let chart = Chart { form, spans: vec![begin], ..Chart::over("t", "x", "y", vec![layer(50.0), layer(25.0)]) };
+        let svg = draw(&chart, &["c", "d"]).unwrap().into_string();
+        let edges = ["M52.0 156.0L548.0 96.2L548.0 156.0L52.0 156.0Z", "M52.0 156.0L548.0 66.3L548.0 96.2L52.0 156.0Z"];
+        assert!(edges.iter().all(|edge| svg.contains(edge)), "{svg}");
+        assert!(svg.contains(">all<") && svg.contains("class=\"mark\" x1=\"300.0\""), "{svg}");
     }
 }

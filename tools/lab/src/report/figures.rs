@@ -1,11 +1,20 @@
-//! The report of an experiment that shows [`Figures`]: its tables, then its charts.
+//! The report of an experiment's [`Figures`].
 
 use maud::{Markup, html};
 
-use super::body::Body;
 use super::chart::{self, legend};
 use super::palette;
-use crate::figures::{Chart, Figures, Grid, Line};
+use crate::figures::{Chart, Figures, Form, Grid, Line, Listing};
+
+/// The parts of a report, in the order in which they stand.
+pub(super) struct Body {
+    /// What was done, in a sentence or two.
+    pub lead: Markup,
+    /// The pictures that answer the claims.
+    pub pictures: Markup,
+    /// What a reader unfolds, with titles.
+    pub folded: Vec<(String, Markup)>,
+}
 
 /// The CSS class of the line with this number.
 fn tone(n: usize) -> &'static str {
@@ -27,13 +36,23 @@ pub(super) fn body(figures: &Figures) -> Body {
         @for (title, charts) in &figures.charts {
             section {
                 h2 { (title) }
-                @let names = names(charts);
-                div class="charts" { @for chart in charts { (draw(chart, &names)) } }
+                (draw_all(charts))
             }
         }
     };
-    let folded = figures.grids.iter().map(|grid| (grid.title.clone(), table(grid))).collect();
-    Body { lead, pictures, folded }
+    let grids = figures.grids.iter().map(|grid| (grid.title.clone(), table(grid)));
+    let charts = figures.folded.iter().map(|(title, charts)| (title.clone(), draw_all(charts)));
+    let listings = figures.listings.iter().map(|listing| (listing.title.clone(), text(listing)));
+    Body { lead, pictures, folded: grids.chain(charts).chain(listings).collect() }
+}
+
+fn text(listing: &Listing) -> Markup {
+    html! { @for part in &listing.parts { pre { (part) } } }
+}
+
+fn draw_all(charts: &[Chart]) -> Markup {
+    let names = names(charts);
+    html! { div class="charts" { @for chart in charts { (draw(chart, &names)) } } }
 }
 
 fn table(grid: &Grid) -> Markup {
@@ -55,12 +74,13 @@ fn names(charts: &[Chart]) -> Vec<&str> {
     most.map(|chart| chart.lines.iter().map(|line| line.name.as_str()).collect()).unwrap_or_default()
 }
 
-/// The tones of a chart's lines: those that they have in the chart with all `names`, if the chart
-/// has the same lines.
+/// The tones of a chart's lines: their own, or those that they have in the chart with all `names`,
+/// if the chart has the same lines.
 fn tones(chart: &Chart, names: &[&str]) -> Vec<&'static str> {
     let known = |line: &Line| names.iter().position(|name| *name == line.name);
     let same: Option<Vec<usize>> = chart.lines.iter().map(known).collect();
-    same.unwrap_or_else(|| (0..chart.lines.len()).collect()).into_iter().map(tone).collect()
+    let by_place = same.unwrap_or_else(|| (0..chart.lines.len()).collect()).into_iter().map(tone);
+    chart.lines.iter().zip(by_place).map(|(line, place)| if line.tone.is_empty() { place } else { line.tone }).collect()
 }
 
 fn draw(chart: &Chart, names: &[&str]) -> Markup {
@@ -73,10 +93,11 @@ fn draw(chart: &Chart, names: &[&str]) -> Markup {
         return html! {};
     }
     let names: Vec<_> = lines.iter().zip(&classes).map(|(l, class)| (l.name.clone(), *class, l.dashed)).collect();
-    let drawing = chart::lines(&Chart { lines, ..chart.clone() }, &classes);
+    let drawing = chart::draw(&Chart { lines, ..chart.clone() }, &classes);
     html! {
         @if let Some(drawing) = drawing {
-            div { (drawing) (legend(&names)) }
+            // A bar has its name beside it.
+            div { (drawing) @if chart.form != Form::Bars { (legend(&names)) } }
         }
     }
 }

@@ -4,19 +4,15 @@
 //! It begins with what a reader in a hurry wants: the command, each claim with its answer and
 //! number, and the pictures. Everything else is folded.
 
-mod body;
 mod chart;
 mod figures;
 mod palette;
 pub mod picture;
-mod scan;
-mod sideload;
-mod values;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::Value;
 
-use self::body::Body;
+use self::figures::Body;
 use crate::claims::{Answer, Verdict};
 use crate::document::Document;
 
@@ -26,15 +22,16 @@ const PROVENANCE: &str = "Machine and settings";
 const SCRIPT: &str = include_str!("script.js");
 
 /// Answers and pictures; the rest is folded.
-fn show(body: &Body, document: &Document) -> Markup {
+fn show(document: &Document) -> Markup {
+    let Body { lead, pictures, folded: parts } = figures::body(&document.figures);
     html! {
-        (body.lead)
+        (lead)
         @if !document.command.is_empty() { pre class="command" { (document.command) } }
         (verdicts(document))
         (changes(document))
         div style=[command_of_charts(document)] {
-            (body.pictures)
-            @for (title, content) in &body.folded { (folded(title, content)) }
+            (pictures)
+            @for (title, content) in &parts { (folded(title, content)) }
         }
     }
 }
@@ -51,25 +48,14 @@ fn folded(title: &str, content: &Markup) -> Markup {
     html! { details class="part" { summary { h2 { (title) } } (content) } }
 }
 
-/// Title and content of an experiment.
-fn parts(document: &Document) -> (&str, Body) {
-    match document.experiment.as_str() {
-        // Those of `scan` and `sideload`, too, where they were not run to their end.
-        _ if !document.figures.is_empty() => (document.title.as_str(), figures::body(&document.figures)),
-        name if name.starts_with("scan") => ("One report query between small queries", scan::body(document)),
-        _ => ("A dump beside OLTP", sideload::body(document)),
-    }
-}
-
 /// The report of `document` as HTML.
 pub fn page(document: &Document) -> String {
-    let (title, body) = parts(document);
     let header = html! {
         p class="kicker" { "Holdfast lab \u{b7} " (document.experiment) }
-        h1 { (title) }
+        h1 { (document.title) }
         (summary(document))
     };
-    frame(title, &header, &html! { (show(&body, document)) (provenance(document)) })
+    frame(&document.title, &header, &html! { (show(document)) (provenance(document)) })
 }
 
 /// The report of several experiments as HTML: a summary, the experiments, provenance.
@@ -83,11 +69,10 @@ pub fn page_of_all(documents: &[Document]) -> String {
         &html! {
             (summary_of_all(documents))
             @for document in documents {
-                @let (title, body) = parts(document);
                 section id=(document.experiment) class="experiment" {
                     p class="kicker" { (document.experiment) }
-                    h1 { (title) }
-                    (show(&body, document))
+                    h1 { (document.title) }
+                    (show(document))
                 }
             }
             (folded(PROVENANCE, &html! {
@@ -112,7 +97,7 @@ fn summary_of_all(documents: &[Document]) -> Markup {
                     @let holds = d.with(Answer::Holds).count();
                     tr {
                         td { a href=(format!("#{}", d.experiment)) { (d.experiment) } }
-                        td { (parts(d).0) }
+                        td { (d.title) }
                         td class=(if d.verdicts.is_empty() { "n".to_owned() } else { format!("n {}", class(d.answer())) }) {
                             (holds) " of " (d.verdicts.len())
                         }

@@ -75,6 +75,16 @@ impl Contender {
         }
     }
 
+    /// The class of its colour in charts.
+    pub fn tone(self) -> &'static str {
+        match self {
+            Contender::Holdfast => "holdfast",
+            Contender::InnoDb { old_blocks_time_ms: 0 } => "midpoint-0",
+            Contender::InnoDb { .. } => "midpoint",
+            Contender::MyRocks => "myrocks",
+        }
+    }
+
     /// The name in `ENGINE=`.
     pub fn engine(self) -> &'static str {
         match self.kind() {

@@ -150,18 +150,12 @@ impl Loaded for Instance<'_> {
         (self.ran + self.runs_since.map_or(Duration::ZERO, |since| since.elapsed())).as_secs_f64()
     }
 
-    fn check(&mut self) -> Result<()> {
+    fn counters(&mut self) -> Result<Counters> {
         self.oltp.as_mut().map_or(Ok(()), Sysbench::check)?;
         let log = || self.server.as_ref().map(OwnServer::log_tail).unwrap_or_default();
-        self.dump.as_ref().map_or(Ok(()), Dump::check).with_context(log)
-    }
-
-    fn counters(&mut self) -> Result<Counters> {
-        self.probe.counters()
-    }
-
-    fn dumped(&self) -> u64 {
-        self.dumped_before + self.dump.as_ref().map_or(0, Dump::bytes)
+        self.dump.as_ref().map_or(Ok(()), Dump::check).with_context(log)?;
+        let dumped = self.dumped_before + self.dump.as_ref().map_or(0, Dump::bytes);
+        Ok(Counters { dumped, ..self.probe.counters()? })
     }
 
     fn rows(&self, dumped: f64) -> f64 {

@@ -57,7 +57,7 @@ impl Probe {
         &mut self.conn
     }
 
-    /// The counters now.
+    /// The counters now, but for the dump's.
     pub fn counters(&mut self) -> Result<Counters> {
         // MyRocks has no such counters.
         let [young, not_young] =
@@ -65,6 +65,7 @@ impl Probe {
         let status = Listed::status(&mut self.conn, &["Com_commit", &young, &not_young])?;
         Ok(Counters {
             commits: status.number("Com_commit").context("the server does not count Com_commit")?,
+            dumped: 0,
             hot_reads: self.reads_of(HOT)?,
             made_young: status.number(&young),
             not_young: status.number(&not_young),

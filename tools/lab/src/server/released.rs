@@ -62,12 +62,11 @@ pub fn in_turns(server: Release, what: &mut dyn OnServer, progress: &mut Progres
     Ok(with_options(done, server, &[options]))
 }
 
-/// Adds the options of the starts of a server to a document and its text.
+/// Adds the options of the starts of a server to a document.
 pub(crate) fn with_options(mut document: Document, server: Release, starts: &[Vec<String>]) -> Document {
     let options = in_words(starts);
-    document
-        .text
-        .push_str(&format!("\n{} was started with {options}; all other settings are its defaults.\n", server.name()));
+    let words = format!("{} was started with {options}; all other settings are its defaults.", server.name());
+    document.figures.words.push(words);
     document.settings["options_of_the_server"] = json!(options);
     document
 }

@@ -46,6 +46,21 @@ pub enum Policy {
     },
 }
 
+impl Policy {
+    /// The class of its colour in charts.
+    pub(crate) fn tone(self) -> &'static str {
+        match self {
+            Policy::Holdfast { hint: Hint::Declared } => "holdfast",
+            Policy::Holdfast { hint: Hint::Undeclared } => "holdfast-plain",
+            Policy::Holdfast { hint: Hint::Off } => "holdfast-alone",
+            Policy::Midpoint { time_ms: 0, .. } => "midpoint-0",
+            Policy::Midpoint { pct: 5, .. } => "midpoint-5",
+            Policy::Midpoint { time_ms: 60_000, .. } => "midpoint-late",
+            Policy::Midpoint { .. } => "midpoint",
+        }
+    }
+}
+
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

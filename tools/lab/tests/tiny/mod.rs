@@ -5,7 +5,7 @@ use holdfast_lab::document::Document;
 use holdfast_lab::progress::Progress;
 use holdfast_lab::registry::{EXPERIMENTS, Experiment};
 
-/// Those with such sizes. The two others have tests of their own.
+/// Those whose claims all have a value at such sizes. The two others have tests of their own.
 pub fn experiments() -> impl Iterator<Item = &'static Experiment> {
     EXPERIMENTS.iter().filter(|one| !["sideload", "scan"].contains(&one.name))
 }

@@ -76,7 +76,7 @@ fn embedded(options: &Options, progress: &mut Progress) -> Result<Document> {
     let what =
         format!("sysbench rows with an index, of {} MiB, on files in {}", listed(options), options.plan.dir.display());
     let (lead, grids) = (lead(options, &what), outcome::grids("", &sizes));
-    Ok(document.with_figures(Figures { lead, words: Vec::new(), grids, charts }))
+    Ok(document.with_figures(Figures { lead, grids, charts, ..Figures::default() }))
 }
 
 /// Runs the experiment on private servers, one after the other. The first engine is judged.
@@ -111,7 +111,7 @@ fn on_servers(options: &Options, progress: &mut Progress) -> Result<Document> {
         json!({ "workload": "sysbench rows", "engines": names.join(", "), "pinned": options.plan.cores.pins() });
     document.settings = settings(options, workload);
     let what = format!("sysbench rows of {} MiB, on private servers", listed(options));
-    Ok(document.with_figures(Figures { lead: lead(options, &what), words: Vec::new(), grids, charts }))
+    Ok(document.with_figures(Figures { lead: lead(options, &what), grids, charts, ..Figures::default() }))
 }
 
 fn check_sizes(options: &Options, dir: &Path) -> Result<()> {

@@ -1,8 +1,7 @@
 //! The claims of the experiment on the embedded engine.
 
-use super::engine::PolicyOutcome;
 use super::options::Start;
-use super::outcome::Warmth;
+use super::outcome::{Outcome, Warmth};
 use super::shares;
 use crate::claims::{Bar, Claim, Evidence};
 use crate::target::{Hint, Policy};
@@ -23,8 +22,15 @@ const MADE_YOUNG_LATE: Bar = Bar::AtMost(0.25);
 /// causes one.
 const NOT_YOUNG: Bar = Bar::AtLeast(10.0);
 
-fn find(outcomes: &[PolicyOutcome], start: Start, is: impl Fn(&Policy) -> bool) -> Option<&PolicyOutcome> {
-    outcomes.iter().find(|o| o.of.start == start && o.of.rate.is_none() && is(&o.policy))
+/// What a policy has measured.
+pub type PolicyOutcome = (Policy, Outcome);
+
+/// Less than a transaction in any sample: none counts as this many a second.
+const LEAST_TPS: f64 = 0.1;
+
+fn find(outcomes: &[PolicyOutcome], start: Start, is: impl Fn(&Policy) -> bool) -> Option<&Outcome> {
+    let found = outcomes.iter().find(|(policy, o)| o.start == start && o.rate.is_none() && is(policy));
+    found.map(|(_, outcome)| outcome)
 }
 
 /// All claims of the experiment. `spinning` is true if the disk is one on which a seek takes the
@@ -39,10 +45,10 @@ fn holdfast(outcomes: &[PolicyOutcome], hint: Hint) -> Vec<Claim> {
     let mut claims = Vec::new();
     for start in [Start::Warm, Start::Cold] {
         let outcome = find(outcomes, start, |p| *p == policy);
-        claims.extend(shares::claims(&format!("{policy}, {}", start.name()), outcome.map(|o| &o.of)));
+        claims.extend(shares::claims(&format!("{policy}, {}", start.name()), outcome));
     }
-    let cold = find(outcomes, Start::Cold, |p| *p == policy).and_then(|o| o.of.warmth);
-    let alone = find(outcomes, Start::Warm, |p| *p == policy).and_then(|o| o.of.warmth);
+    let cold = find(outcomes, Start::Cold, |p| *p == policy).and_then(|o| o.warmth);
+    let alone = find(outcomes, Start::Warm, |p| *p == policy).and_then(|o| o.warmth);
     let reads = |w: Option<Warmth>| w.filter(|w| w.reached)?.reads.map(|n| n as f64).filter(|&n| n > 0.0);
     let ratio = reads(cold).zip(reads(alone)).map(|(cold, alone)| cold / alone);
     let text = format!(
@@ -58,20 +64,23 @@ fn midpoint(outcomes: &[PolicyOutcome], spinning: bool) -> Vec<Claim> {
     let mut claims = Vec::new();
     let cold = find(outcomes, Start::Cold, undelayed);
     if spinning {
-        let alone = find(outcomes, Start::Warm, undelayed).and_then(|o| o.of.tps_alone);
-        let factors = alone.zip(cold).map(|(alone, cold)| cold.collapse(alone)).unwrap_or_default();
+        let alone = find(outcomes, Start::Warm, undelayed).and_then(|o| o.tps_alone);
+        let factors = |(alone, cold): (f64, &Outcome)| -> Vec<f64> {
+            cold.tps_in_cold.iter().map(|tps| alone / tps.max(LEAST_TPS)).collect()
+        };
+        let factors = alone.zip(cold).map(factors).unwrap_or_default();
         let text = "midpoint_lru, time 0, cold: factor by which OLTP collapses beside the dump";
         claims.push(Claim::new(text, Evidence::turns(&factors), COLLAPSE));
     }
     // InnoDB's counts. Without a delay the second row of a page makes it young. With a delay, the
     // dump has left the page before it may become young, and every row but the first counts as "not
     // young".
-    let made = |o: &PolicyOutcome| o.of.young.map(|(made, _)| made as f64);
-    let spared = |o: &PolicyOutcome| o.of.young.map(|(_, spared)| spared as f64);
+    let made = |o: &Outcome| o.young.map(|(made, _)| made as f64);
+    let spared = |o: &Outcome| o.young.map(|(_, spared)| spared as f64);
     // Of a dump that did not get a page nothing is known.
-    let per_page = |count: f64, o: &PolicyOutcome| (o.dumped_pages > 0.0).then(|| count / o.dumped_pages);
-    let made_per_page = |o: &PolicyOutcome| per_page(made(o)?, o);
-    let spared_per_page = |o: &PolicyOutcome| per_page(spared(o)?, o);
+    let per_page = |count: f64, o: &Outcome| (o.dumped_pages > 0.0).then(|| count / o.dumped_pages);
+    let made_per_page = |o: &Outcome| per_page(made(o)?, o);
+    let spared_per_page = |o: &Outcome| per_page(spared(o)?, o);
     let mut claim = |text: &str, of: Option<f64>, bar| {
         claims.push(Claim::new(format!("midpoint_lru, {text}"), Evidence::counted(of), bar));
     };
@@ -93,7 +102,6 @@ fn midpoint(outcomes: &[PolicyOutcome], spinning: bool) -> Vec<Claim> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::outcome::Outcome;
     use super::*;
     use crate::claims::{Answer, Verdict, worst};
     use crate::conditions::Conditions;
@@ -121,9 +129,10 @@ mod tests {
             turnovers: 25.0,
             warmth: Some(Warmth { reads: Some(100), seconds: 1.0, reached: true, whole: true }),
             young: Some((95, 0)),
+            dumped_pages: 100.0,
             ..Outcome::default()
         };
-        PolicyOutcome { policy, dumped_pages: 100.0, of }
+        (policy, of)
     }
 
     fn all_good() -> Vec<PolicyOutcome> {
@@ -134,7 +143,7 @@ mod tests {
             }
             outcomes.push(outcome(Policy::Midpoint { pct: 37, time_ms: 0 }, start, 10.0));
             let mut delayed = outcome(Policy::Midpoint { pct: 37, time_ms: 10 }, start, 10.0);
-            delayed.of.young = Some((3, 5000));
+            delayed.1.young = Some((3, 5000));
             outcomes.push(delayed);
         }
         outcomes
@@ -150,62 +159,57 @@ mod tests {
 
     #[test]
     fn every_way_to_fail_is_noticed() {
-        let failing = |change: &dyn Fn(&mut PolicyOutcome)| {
+        let failing = |change: &dyn Fn(&mut Outcome)| {
             let mut outcomes = all_good();
-            outcomes
-                .iter_mut()
-                .filter(|o| matches!(o.policy, Policy::Holdfast { hint: Hint::Declared }))
-                .for_each(change);
+            let declared = Policy::Holdfast { hint: Hint::Declared };
+            outcomes.iter_mut().filter(|o| o.0 == declared).for_each(|o| change(&mut o.1));
             super::tests::failing(&outcomes)
         };
-        assert_eq!(failing(&|o| o.of.tps_beside = vec![900.0; 3]), 2);
-        assert_eq!(failing(&|o| o.of.dump_s_beside = vec![9700.0; 3]), 2);
-        assert_eq!(failing(&|o| o.of.hot_reads = Some(1)), 2);
-        assert_eq!(failing(&|o| o.of.turnovers = 19.0), 2, "zero reads over too few turnovers");
+        assert_eq!(failing(&|o| o.tps_beside = vec![900.0; 3]), 2);
+        assert_eq!(failing(&|o| o.dump_s_beside = vec![9700.0; 3]), 2);
+        assert_eq!(failing(&|o| o.hot_reads = Some(1)), 2);
+        assert_eq!(failing(&|o| o.turnovers = 19.0), 2, "zero reads over too few turnovers");
         let slow = Warmth { reads: Some(106), seconds: 1.0, reached: true, whole: true };
-        assert_eq!(failing(&|o| o.of.warmth = (o.of.start == Start::Cold).then_some(slow).or(o.of.warmth)), 1);
-        assert_eq!(
-            failing(&|o| o.of.warmth = o.of.warmth.map(|w| Warmth { reached: o.of.start == Start::Warm, ..w })),
-            1
-        );
+        assert_eq!(failing(&|o| o.warmth = (o.start == Start::Cold).then_some(slow).or(o.warmth)), 1);
+        assert_eq!(failing(&|o| o.warmth = o.warmth.map(|w| Warmth { reached: o.start == Start::Warm, ..w })), 1);
     }
 
     #[test]
     fn a_table_that_a_busy_machine_did_not_get_warm_fails_nothing() {
         let mut outcomes = all_good();
         let cold =
-            |o: &&mut PolicyOutcome| o.policy == Policy::Holdfast { hint: Hint::Declared } && o.of.start == Start::Cold;
-        let o = outcomes.iter_mut().find(cold).unwrap();
-        o.of.warmth = o.of.warmth.map(|w| Warmth { reached: false, whole: false, ..w });
-        (o.of.hot_reads, o.of.tps_beside, o.of.ceiling_tps) = (Some(210), vec![60.0], vec![4000.0]);
+            |o: &&mut PolicyOutcome| o.0 == Policy::Holdfast { hint: Hint::Declared } && o.1.start == Start::Cold;
+        let (_, o) = outcomes.iter_mut().find(cold).unwrap();
+        o.warmth = o.warmth.map(|w| Warmth { reached: false, whole: false, ..w });
+        (o.hot_reads, o.tps_beside, o.ceiling_tps) = (Some(210), vec![60.0], vec![4000.0]);
         assert_eq!(failing(&outcomes), 3, "on a quiet machine");
         let fails = |v: &Verdict| v.answer == Answer::Fails;
         assert!(!claims(&outcomes, true).iter().any(|c| fails(&c.judge(&Conditions::busy_machine()))));
         // Of a table that was resident each read counts.
-        outcomes[0].of.hot_reads = Some(1);
+        outcomes[0].1.hot_reads = Some(1);
         assert!(claims(&outcomes, true).iter().any(|c| fails(&c.judge(&Conditions::busy_machine()))));
     }
 
     /// Two of the four claims held where nothing was counted, and one of a dump without a page.
     #[test]
     fn what_was_not_counted_does_not_hold() {
-        let failing = |change: &dyn Fn(&mut PolicyOutcome)| {
+        let failing = |change: &dyn Fn(&mut Outcome)| {
             let mut outcomes = all_good();
-            outcomes.iter_mut().filter(|o| matches!(o.policy, Policy::Midpoint { .. })).for_each(change);
+            let midpoint = outcomes.iter_mut().filter(|o| matches!(o.0, Policy::Midpoint { .. }));
+            midpoint.for_each(|o| change(&mut o.1));
             super::tests::failing(&outcomes)
         };
-        assert_eq!(failing(&|o| o.of.young = None), 4);
+        assert_eq!(failing(&|o| o.young = None), 4);
         assert_eq!(failing(&|o| o.dumped_pages = 0.0), 3);
     }
 
     #[test]
     fn a_midpoint_list_that_does_not_collapse_is_noticed() {
         let mut outcomes = all_good();
-        let cold =
-            |o: &&mut PolicyOutcome| o.policy == Policy::Midpoint { pct: 37, time_ms: 0 } && o.of.start == Start::Cold;
-        if let Some(o) = outcomes.iter_mut().find(cold) {
-            o.of.tps_in_cold = vec![21.0; 3];
-            o.of.young = Some((10, 1));
+        let cold = |o: &&mut PolicyOutcome| o.0 == Policy::Midpoint { pct: 37, time_ms: 0 } && o.1.start == Start::Cold;
+        if let Some((_, o)) = outcomes.iter_mut().find(cold) {
+            o.tps_in_cold = vec![21.0; 3];
+            o.young = Some((10, 1));
         }
         assert_eq!(failing(&outcomes), 3);
         assert_eq!(failing(&[]), 19, "without runs nothing holds");

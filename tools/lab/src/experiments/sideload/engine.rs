@@ -16,28 +16,6 @@ use crate::target::{EmbeddedSite, Hint, Policy, TargetSpec};
 use crate::turns::Rounds;
 use crate::worker::{DumpLoad, OltpLoad, Workers};
 
-/// The outcome of a run of a policy.
-#[derive(Clone, Debug)]
-pub struct PolicyOutcome {
-    pub policy: Policy,
-    /// Pages that the dump went through while pages were made young. In a cold run by the dump
-    /// alone, once the pool is full; in a warm run by OLTP and dump.
-    pub dumped_pages: f64,
-    /// What was measured.
-    pub of: Outcome,
-}
-
-impl PolicyOutcome {
-    /// The factors by which OLTP is slower than `alone` in the samples of a table that did not
-    /// become resident.
-    pub fn collapse(&self, alone: f64) -> Vec<f64> {
-        self.of.tps_in_cold.iter().map(|tps| alone / tps.max(LEAST_TPS)).collect()
-    }
-}
-
-/// Less than a transaction in any sample: none counts as this many a second.
-const LEAST_TPS: f64 = 0.1;
-
 /// The ceiling: a pool that holds both tables, under the same load.
 pub struct Ceiling {
     /// Its bench, without a load.
@@ -116,7 +94,7 @@ impl Stage<'_> {
     }
 
     /// Runs one policy.
-    pub fn run(&mut self, ceiling: &mut Ceiling, (policy, start, rate): Planned) -> Result<PolicyOutcome> {
+    pub fn run(&mut self, ceiling: &mut Ceiling, (policy, start, rate): Planned) -> Result<Outcome> {
         let speed = rate.map_or_else(|| "full speed".to_owned(), |rate| format!("{rate:.0} tps asked"));
         self.progress.step(&format!("{policy}, {}, {speed}", start.name()));
         let spec = TargetSpec { policy, pool_bytes: self.scale.pool_bytes(), copy: 0 };
@@ -128,7 +106,7 @@ impl Stage<'_> {
         self.progress.picture.begin(&format!("{policy}, {}{at_the_rate}", start.name()), full);
         let parts = self.parts(policy, start, rate);
         let of = Run { parts, own, ceiling: Some(&mut ceiling.bench), progress: self.progress }.run()?;
-        Ok(PolicyOutcome { policy, dumped_pages: of.rows_meanwhile * pages_per_row, of })
+        Ok(Outcome { dumped_pages: of.dumped_rows * pages_per_row, ..of })
     }
 
     fn parts(&self, policy: Policy, start: Start, rate: Option<f64>) -> Parts {
@@ -140,6 +118,7 @@ impl Stage<'_> {
         let turn = minutes(options.turn_minutes);
         Parts {
             subject: policy.to_string(),
+            tone: policy.tone(),
             start,
             rate,
             scale: self.scale,

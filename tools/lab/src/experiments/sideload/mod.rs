@@ -16,7 +16,7 @@
 
 mod claims;
 mod engine;
-mod listing;
+mod figures;
 pub mod options;
 pub(crate) mod outcome;
 pub mod scale;
@@ -30,10 +30,12 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use claims::claims;
-use engine::{Ceiling, PolicyOutcome, Stage};
+use claims::{PolicyOutcome, claims};
+use engine::{Ceiling, Stage};
+use figures::{Reference, TITLE, figures};
 use options::Planned;
 pub use options::{BIG, HOT, Options, Start};
+use outcome::Outcome;
 pub use warming::RULE as WARM;
 
 use crate::bench::SEGMENTS;
@@ -43,8 +45,6 @@ use crate::picture::Picture;
 use crate::pin::Role;
 use crate::progress::Progress;
 use crate::target::{Content, EMBEDDED, EmbeddedSite, Hint, Policy, TableSpec, described, disk};
-use crate::text::wrapped;
-use scale::Scale;
 
 /// Runs the experiment.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
@@ -64,7 +64,7 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     stage.progress.plan(plan.iter().map(|(_, run)| options.time(run)).sum());
     let mut outcomes = Vec::new();
     for (place, run) in plan {
-        outcomes.push((place, stage.run(&mut ceiling, run)?));
+        outcomes.push((place, (run.0, stage.run(&mut ceiling, run)?)));
         stage.progress.did(options.time(&run));
     }
     outcomes.sort_by_key(|(place, _)| *place);
@@ -72,11 +72,17 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let machine = Machine::this(options.real_disk.as_deref());
     let mut document = Document::new("sideload", settings(options), machine);
     document.runs.push(ceiling_run(&ceiling));
-    document.runs.extend(outcomes.iter().map(outcome_run));
+    let run = |(_, o): &PolicyOutcome| o.run(EMBEDDED, json!({"dumped_pages": o.dumped_pages}));
+    document.runs.extend(outcomes.iter().map(run));
     document.claims = claims(&outcomes, options.real_disk.is_none());
-    document.text = text(&outcomes, &ceiling, &scale);
-    Ok(document)
+    let shown: Vec<&Outcome> = outcomes.iter().map(|(_, outcome)| outcome).collect();
+    let reference = Reference::new(BOTH, ceiling.tps_alone, ceiling.bench.series());
+    document.title = TITLE.to_owned();
+    Ok(document.with_figures(figures(&scale.in_words(), Vec::new(), &shown, Some(&reference), "")))
 }
+
+/// The name of the ceiling.
+const BOTH: &str = "a pool that holds both tables";
 
 /// Loads table 0, [`HOT`], and table 1, [`BIG`], in two copies.
 fn load(options: &Options, progress: &mut Progress) -> Result<EmbeddedSite> {
@@ -93,23 +99,6 @@ fn load(options: &Options, progress: &mut Progress) -> Result<EmbeddedSite> {
 fn shows_the_point(&(policy, start, rate): &Planned) -> bool {
     let shown = matches!(policy, Policy::Midpoint { time_ms: 0, .. } | Policy::Holdfast { hint: Hint::Declared });
     shown && start == Start::Cold && rate.is_none()
-}
-
-fn text(outcomes: &[PolicyOutcome], ceiling: &Ceiling, scale: &Scale) -> String {
-    let mut text = wrapped(&scale.in_words(), 0) + "\n";
-    text.push_str(&listing::results(outcomes, ceiling));
-    text.push('\n');
-    text.push_str(&wrapped(
-        "Medians of turns; the report has the spreads. At a rate that was asked for, \"of ceiling\" is of that rate; \
-         above 100 % requests that had waited are made up for.",
-        0,
-    ));
-    text.push_str("\nContent of the pool:\n\n");
-    for outcome in outcomes {
-        text.push_str(&listing::pool_content(outcome));
-        text.push('\n');
-    }
-    text
 }
 
 fn settings(options: &Options) -> Value {
@@ -143,9 +132,5 @@ fn ceiling_run(ceiling: &Ceiling) -> Run {
         "samples": samples,
         "phases": phases,
     });
-    Run::new(EMBEDDED, "a pool that holds both tables", metrics)
-}
-
-fn outcome_run(o: &PolicyOutcome) -> Run {
-    o.of.run(EMBEDDED, &listing::load_name(o.of.rate), json!({"dumped_pages": o.dumped_pages}))
+    Run::new(EMBEDDED, BOTH, metrics)
 }

@@ -27,6 +27,8 @@ pub struct Warmth {
 pub struct Outcome {
     /// The policy or the engine.
     pub subject: String,
+    /// The class of its colour in charts.
+    pub tone: &'static str,
     /// The load that started first.
     pub start: Start,
     /// Transactions per second that OLTP was held to; `None` for full speed.
@@ -57,8 +59,11 @@ pub struct Outcome {
     pub warmth: Option<Warmth>,
     /// Pages made young, and touches that did not make a page young.
     pub young: Option<(u64, u64)>,
-    /// Rows that the dump went through while they were counted.
-    pub rows_meanwhile: f64,
+    /// Rows that the dump went through while they were counted. In a cold run of a policy that is
+    /// by the dump alone, once the pool is full; else by OLTP and dump.
+    pub dumped_rows: f64,
+    /// The pages of these rows, of a policy.
+    pub dumped_pages: f64,
     /// The cache before, during and after.
     pub resident: [Vec<Resident>; 3],
     /// Size of the pool, 10^6 bytes.
@@ -67,6 +72,11 @@ pub struct Outcome {
     pub samples: Vec<Sample>,
     /// For the charts.
     pub phases: Vec<Phase>,
+}
+
+/// The load of a run, in words.
+pub fn load_name(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "full speed".to_owned(), |rate| format!("{} tps asked", human(rate)))
 }
 
 /// Ratios turn by turn.
@@ -116,7 +126,7 @@ impl Outcome {
     }
 
     /// The outcome as a run of the document, with what only this kind of subject measures.
-    pub fn run(&self, target: &str, load: &str, others: Value) -> Run {
+    pub fn run(&self, target: &str, others: Value) -> Run {
         let resident = |moment: usize| {
             let has_free = self.resident[moment].iter().any(|r| r.table == FREE);
             let free = has_free.then_some(Segment { table: FREE, index: "" });
@@ -129,7 +139,7 @@ impl Outcome {
         let measured = json!({
             "role": "policy",
             "start": self.start.name(),
-            "load": load,
+            "load": load_name(self.rate),
             "rate_tps": self.rate,
             "tps_alone": self.tps_alone,
             "tps_beside": Figure::of(&self.tps_beside),
@@ -143,7 +153,6 @@ impl Outcome {
             "hot_pages_read": self.hot_reads,
             "hot_set_turnovers": self.turnovers,
             "warm": self.warmth.map(warmth),
-            "warm_text": self.warm_text(),
             "made_young": self.young.map(|y| y.0),
             "not_young": self.young.map(|y| y.1),
             "resident_mb": {"before": resident(0), "during": resident(1), "after": resident(2)},

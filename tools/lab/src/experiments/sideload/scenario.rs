@@ -30,6 +30,8 @@ use crate::turns::{Rounds, in_turns};
 pub struct Parts {
     /// The policy or the engine.
     pub subject: String,
+    /// The class of its colour in charts.
+    pub tone: &'static str,
     pub start: Start,
     /// Transactions per second that OLTP is held to; `None` for full speed.
     pub rate: Option<f64>,
@@ -95,7 +97,10 @@ struct Before {
 }
 
 const ALONE: &str = "the dump alone";
-const BESIDE: &str = "OLTP beside the dump";
+/// OLTP and dump beside each other, once the table is warm.
+pub const BESIDE: &str = "OLTP beside the dump";
+/// The same until it is, or patience ends.
+pub const COLD: &str = "cold start beside the dump";
 /// The parts of the second half of a cold start that reached nothing: a few transactions each.
 const PARTS_OF_COLD: usize = 5;
 
@@ -140,7 +145,7 @@ impl<L: Loaded> Run<'_, L> {
         let (full, to, alone) = self.turn_over()?;
         let mut before = Before { dump_alone: Some(alone), resident: self.own.load.resident()?, ..Before::default() };
         self.start_oltp(self.parts.rate)?;
-        let (warmth, half) = self.until_warm("cold start beside the dump")?;
+        let (warmth, half) = self.until_warm(COLD)?;
         before.warmth = Some(warmth);
         before.young = self.parts.collapse.then_some((full, to));
         let both = if self.parts.collapse && !warmth.reached {
@@ -173,7 +178,7 @@ impl<L: Loaded> Run<'_, L> {
             turnovers >= 2.0
         };
         let (from, to, _) = self.own.run_until(ALONE, self.parts.turn_over, self.progress, until)?;
-        self.own.load.turned_over(to.dumped - from.dumped)?;
+        self.own.load.turned_over(to.dumped_since(&from))?;
         let alone = to.since(&from);
         Ok((full, to, alone))
     }
@@ -283,7 +288,7 @@ impl<L: Loaded> Run<'_, L> {
         self.own.load.stop_dump()?;
         self.own.run("OLTP after the dump", self.parts.after, self.progress)?;
         let after = self.own.load.resident()?;
-        let rows = |from: &Mark, to: &Mark| self.own.load.rows((to.dumped - from.dumped) as f64);
+        let rows = |from: &Mark, to: &Mark| self.own.load.rows(to.dumped_since(from) as f64);
         let (young_from, young_to) = before.young.unwrap_or_else(|| (both.from.clone(), to.clone()));
         let tps = |windows: &[Window]| windows.iter().map(|w| w.tps).collect();
         let big_rows = f64::from(self.parts.scale.big_rows());
@@ -291,6 +296,7 @@ impl<L: Loaded> Run<'_, L> {
         let (samples, phases) = self.own.series();
         Ok(Outcome {
             subject: self.parts.subject.clone(),
+            tone: self.parts.tone,
             start: self.parts.start,
             rate: self.parts.rate,
             tps_alone: before.tps_alone,
@@ -305,7 +311,9 @@ impl<L: Loaded> Run<'_, L> {
             turnovers: rows(&both.from, &to) / f64::from(self.parts.scale.hot_rows()),
             warmth: before.warmth,
             young: young_to.young_since(&young_from),
-            rows_meanwhile: rows(&young_from, &young_to),
+            dumped_rows: rows(&young_from, &young_to),
+            // Only the engine says how many pages a row takes.
+            dumped_pages: 0.0,
             resident: [before.resident, during, after],
             pool_mb: self.parts.scale.pool_bytes() as f64 / 1e6,
             samples: samples.to_vec(),
@@ -325,7 +333,6 @@ mod tests {
     struct Fake {
         t: f64,
         counters: Counters,
-        dumped: u64,
         runs: bool,
         oltp: bool,
         dump: bool,
@@ -372,19 +379,15 @@ mod tests {
             self.t
         }
 
-        fn check(&mut self) -> Result<()> {
-            Ok(())
-        }
-
         fn counters(&mut self) -> Result<Counters> {
             let (young, reads) = (self.counters.made_young.unwrap_or(0), self.counters.hot_reads.unwrap_or(0));
             if self.runs {
                 self.t += 1.0;
-                self.dumped += if self.dump { 50 } else { 0 };
                 let read = if self.oltp { self.missing.div_ceil(2) } else { 0 };
                 self.missing -= if self.evicts && self.dump { 0 } else { read };
                 self.counters = Counters {
                     commits: self.counters.commits + if self.oltp { 100 } else { 0 },
+                    dumped: self.counters.dumped + if self.dump { 50 } else { 0 },
                     hot_reads: Some(reads + read),
                     made_young: Some(young + if self.oltp { 1 } else { 7 }),
                     not_young: Some(0),
@@ -393,12 +396,8 @@ mod tests {
             Ok(self.counters.clone())
         }
 
-        fn dumped(&self) -> u64 {
-            self.dumped
-        }
-
         fn pool_turnovers(&self) -> f64 {
-            self.dumped as f64 / 100.0
+            self.counters.dumped as f64 / 100.0
         }
 
         fn take_p95(&mut self) -> Option<f64> {
@@ -424,6 +423,7 @@ mod tests {
         let turns = Beside::Turns { rounds: Rounds { least: 3, most: 3 }, own: seconds(2), ceiling: seconds(1) };
         let parts = Parts {
             subject: "fake".to_owned(),
+            tone: "",
             start,
             rate,
             scale: Scale::new(100.0, 1.0),
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!((o.hot_reads, o.tps_beside.len(), o.ceiling_tps.len()), (Some(0), 3, 3));
         assert_eq!(o.tps_in_cold, o.tps_beside);
         // From the full pool to OLTP, of the dump alone.
-        assert_eq!((o.young, o.rows_meanwhile), (Some((21, 0)), 150.0));
+        assert_eq!((o.young, o.dumped_rows), (Some((21, 0)), 150.0));
         assert_eq!((o.tps_alone, o.dump_s_alone), (None, Some(f64::from(Scale::new(100.0, 1.0).big_rows()) / 50.0)));
         assert!(!ceiling.load.oltp && !ceiling.load.dump, "its clients are ended");
     }

@@ -174,7 +174,13 @@ impl Findings {
         document.claims = self.claims;
         let (what, published) = self.lead;
         let lead = format!("{what}, {}. {published}", self.place.words);
-        document.with_figures(Figures { lead, words: self.words, grids: self.grids, charts: self.charts })
+        document.with_figures(Figures {
+            lead,
+            words: self.words,
+            grids: self.grids,
+            charts: self.charts,
+            ..Figures::default()
+        })
     }
 }
 

@@ -9,8 +9,7 @@ use holdfast_server::{Cache, apt};
 use mysql::prelude::Queryable;
 use serde_json::json;
 
-use super::outcome::ContenderOutcome;
-use super::runs::{Options, bench, parts};
+use super::runs::{ContenderOutcome, Options, bench, parts};
 use crate::document::Document;
 use crate::experiments::sideload::Start;
 use crate::experiments::sideload::scale::{POOL_BYTES, Scale};
@@ -68,12 +67,8 @@ pub fn run(
     let mut settings = super::settings(&text, &options);
     settings["pool_bytes"] = json!(pool);
     settings["server"] = of_server;
-    let mut document = super::report(target, &text, settings, &outcomes?, Vec::new());
-    document.settings["findings"] = json!(findings.join(" "));
-    if !findings.is_empty() {
-        document.text.push_str(&format!("\nWhat the server's counters say:\n  {}\n", findings.join("\n  ")));
-    }
-    Ok(document)
+    settings["findings"] = json!(findings.join(" "));
+    Ok(super::report(target, &text, settings, &outcomes?, findings))
 }
 
 fn measure(
@@ -97,8 +92,7 @@ fn measure(
         let own = Instance::attach(cache, &options.cores, on_server.address.clone(), spec)?;
         progress.step(start.name());
         let (parts, own) = (parts(options, contender, start), bench(own, contender));
-        let of = Run { parts, own, ceiling: None, progress }.run()?;
-        outcomes.push(ContenderOutcome { contender, of });
+        outcomes.push((contender, Run { parts, own, ceiling: None, progress }.run()?));
         progress.did(options.times.of_start(contender));
     }
     Ok(outcomes)

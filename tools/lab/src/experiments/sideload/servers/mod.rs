@@ -4,66 +4,77 @@
 //! |---|---|
 //! | `runs` | the experiment on private servers |
 //! | `foreign` | the same on a server that the user names |
-//! | `outcome` | the results as document and text, with claims |
 //! | `diagnosis` | a sentence on what the server's counters show |
 
 mod diagnosis;
 pub(crate) mod foreign;
-mod outcome;
 pub(crate) mod runs;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
-use self::outcome::ContenderOutcome;
-use self::runs::Options;
-use super::WARM;
+use self::runs::{ContenderOutcome, Options};
+use super::figures::{TITLE, figures};
+use super::outcome::Outcome;
+use super::{Start, WARM, shares};
 use crate::claims::Claim;
 use crate::document::{Document, merged};
 use crate::machine::Machine;
 use crate::progress::Progress;
+use crate::server::contender::Contender;
 use crate::target::described;
 
 /// Runs the experiment.
 pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     let outcomes = runs::run(options, progress)?;
-    let claims = outcome::claims(&outcomes);
     let introduction = in_words(options);
     let settings = merged(settings(&introduction, options), of_private_servers(options));
-    Ok(report("mariadb", &introduction, settings, &outcomes, claims))
+    let document = report("mariadb", &introduction, settings, &outcomes, Vec::new());
+    Ok(Document { claims: claims(&outcomes), ..document })
 }
 
-/// Document and text of the results on `target`, as `--target` names it.
+/// The claims, on Holdfast. The other engines are only reported.
+fn claims(outcomes: &[ContenderOutcome]) -> Vec<Claim> {
+    let of = |start| {
+        let ours = outcomes.iter().find(|(contender, o)| *contender == Contender::Holdfast && o.start == start);
+        shares::claims(&format!("holdfast, {}", Start::name(start)), ours.map(|(_, outcome)| outcome))
+    };
+    [Start::Warm, Start::Cold].into_iter().flat_map(of).collect()
+}
+
+/// Document of the results on `target`, as `--target` names it, with what the counters of the whole
+/// server say.
 fn report(
     target: &str,
     introduction: &str,
     settings: Value,
     outcomes: &[ContenderOutcome],
-    claims: Vec<Claim>,
+    findings: Vec<String>,
 ) -> Document {
     let machine = Machine::this(Some(&holdfast_server::run::root()));
     let mut document = Document::new(&format!("sideload-{target}"), settings, machine);
-    document.runs = outcomes.iter().map(|outcome| outcome.run(target)).collect();
-    document.claims = claims;
-    let mut text = format!("{introduction}\n\n{}\n", outcome::text(outcomes));
-    for outcome in outcomes {
-        text.push_str(&format!(
-            "{}, {}: {}\n",
-            outcome.contender,
-            outcome.of.start.name(),
-            diagnosis::of(outcome.contender, &outcome.of)
-        ));
+    document.title = TITLE.to_owned();
+    let mut counted: Vec<&str> = Vec::new();
+    let mut words = Vec::new();
+    for (contender, of) in outcomes {
+        let (how, diagnosis) = (contender.how_it_is_counted(), diagnosis::of(*contender, of));
+        if !counted.contains(&how) {
+            counted.push(how);
+        }
+        words.push(format!("{contender}, {}: {diagnosis}", of.start.name()));
+        document.runs.push(of.run(target, json!({"diagnosis": diagnosis, "counted": how})));
     }
-    document.text = text + "\n";
-    document
+    words.extend(findings);
+    let outcomes: Vec<&Outcome> = outcomes.iter().map(|(_, outcome)| outcome).collect();
+    let counted = format!("Reads and MB are the servers' own figures. {}.", counted.join(". "));
+    document.with_figures(figures(introduction, words, &outcomes, None, &counted))
 }
 
 fn in_words(options: &Options) -> String {
     format!(
         "MariaDB with equal caches, O_DIRECT, a sync at every commit, no binary log, no query cache; real sysbench \
          oltp_read_only with {} thread(s) and real mariadb-dump{}. Tables and pool are {} times smaller than published, and \
-         with them InnoDB's old_blocks_time and lru_scan_depth. The ceiling is the same engine with a pool that holds both \
-         tables, measured in turns. Disk: {}.",
+         with them InnoDB's old_blocks_time and lru_scan_depth. Disk: {}.",
         options.oltp.threads,
         if options.cores.pins() { ", the server and its clients on cores of their own" } else { "" },
         options.scale.size,
@@ -116,7 +127,6 @@ mod tests {
     use super::*;
     use crate::experiments::sideload::scale::Scale;
     use crate::pin::Cores;
-    use crate::server::contender::Contender;
     use crate::server::data::SCHEMA;
     use crate::server::load::Oltp;
     use crate::turns::Rounds;

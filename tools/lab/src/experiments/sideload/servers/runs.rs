@@ -13,8 +13,8 @@ use holdfast_server::{Cache, apt};
 use holdfast_testkit::DiskModel;
 use mysql::prelude::Queryable;
 
-use super::outcome::ContenderOutcome;
 use crate::bench::Bench;
+use crate::experiments::sideload::outcome::Outcome;
 use crate::experiments::sideload::scale::Scale;
 use crate::experiments::sideload::scenario::{Beside, Parts, Run};
 use crate::experiments::sideload::{BIG, HOT, Start};
@@ -27,6 +27,9 @@ use crate::server::load::Oltp;
 use crate::server::own::OwnServer;
 use crate::server::slow_disk::SlowDisk;
 use crate::turns::Rounds;
+
+/// What a contender has measured.
+pub type ContenderOutcome = (Contender, Outcome);
 
 /// The options of the experiment.
 #[derive(Clone, Debug)]
@@ -168,7 +171,7 @@ impl<'a> Stage<'a> {
                 progress.step(&format!("{contender}, {}", start.name()));
                 let parts = parts(self.options, contender, start);
                 let of = Run { parts, own, ceiling: Some(&mut ceiling), progress }.run()?;
-                outcomes.push(ContenderOutcome { contender, of });
+                outcomes.push((contender, of));
                 progress.did(self.options.times.of_start(contender));
             }
         }
@@ -221,6 +224,7 @@ pub(super) fn parts(options: &Options, contender: Contender, start: Start) -> Pa
     let (rounds, own, ceiling) = times.turns(contender);
     Parts {
         subject: contender.to_string(),
+        tone: contender.tone(),
         start,
         rate: options.oltp.rate,
         scale: options.scale,
