@@ -218,7 +218,11 @@ impl Rest<'_> {
         Rest { common, forecast: Forecast::of(all), began: Instant::now() }
     }
 
+    /// The time of an experiment, about: none of one that does not run on the target.
     fn of(common: &CommonArgs, one: &Experiment) -> Duration {
+        if (one.refuses)(&common.target).is_some() {
+            return Duration::ZERO;
+        }
         let [quick, default, full] = one.minutes;
         Duration::from_secs_f64(common.sized(quick, default, full) * 60.0)
     }
@@ -363,6 +367,9 @@ mod tests {
         assert_eq!(rest.left(), format!(" about {} left for all", in_words(minutes * 60.0 - 0.5)));
         EXPERIMENTS.iter().for_each(|one| rest.did(one));
         assert_eq!(rest.left(), " about 0 s left for all");
+        let there = CommonArgs { target: TargetArg::MariaDb, ..common };
+        let soak = EXPERIMENTS.iter().find(|one| one.name == "soak").unwrap();
+        assert_eq!(Rest::of(&there, soak), Duration::ZERO, "it is left out");
     }
 
     #[test]
@@ -414,6 +421,7 @@ mod tests {
         let said = left_out("soak", "mariadb").unwrap();
         assert!(said.contains("Left out: soak runs on the embedded engine only"), "{said}");
         assert!(left_out("querycache", "mysql97").is_some());
+        assert!(["scan", "iobound", "growth"].iter().all(|name| left_out(name, "dsn:mysql://me@host/").is_some()));
         for (name, target) in [("querycache", "mysql55"), ("sideload", "mariadb"), ("iobound", "mysql80")] {
             assert_eq!(left_out(name, target), None, "{name} on {target}");
         }

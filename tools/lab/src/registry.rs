@@ -33,7 +33,7 @@ pub struct Experiment {
     /// True if it cannot run without a server.
     pub needs_server: bool,
     /// Why it does not run on a target; `None` if it does.
-    refuses: fn(&TargetArg) -> Option<&'static str>,
+    pub(crate) refuses: fn(&TargetArg) -> Option<&'static str>,
     /// Adds its arguments.
     arguments: fn(Command) -> Command,
     run: fn(&ArgMatches, &mut Progress) -> Result<Document>,
@@ -56,6 +56,12 @@ const IN_TURNS: Experiment = Experiment {
     arguments: RigArgs::augment_args,
     run: |_, _| bail!("an experiment without a run"),
 };
+
+/// That of an experiment which starts its server several times.
+fn of_released_servers(target: &TargetArg) -> Option<&'static str> {
+    let why = "sets the server's cache; --target mariadb starts servers for it, mariadb118 and the like a released one";
+    matches!(target, TargetArg::Server(_)).then_some(why)
+}
 
 impl Experiment {
     /// Its subcommand, which shows the options that it takes.
@@ -121,6 +127,7 @@ pub static EXPERIMENTS: [Experiment; 11] = [
         help: SCAN,
         minutes: [0.5, 1.0, 30.0],
         options: &[],
+        refuses: of_released_servers,
         arguments: CommonArgs::augment_args,
         run: |matches, progress| scan::run(&CommonArgs::from_arg_matches(matches)?, progress),
         ..IN_TURNS
@@ -182,10 +189,7 @@ pub static EXPERIMENTS: [Experiment; 11] = [
         question: "what does a miss cost beyond its read?",
         published: "2010: throughput falls far deeper than the disk explains, even with every byte in the system's cache",
         minutes: [2.5, 7.0, 60.0],
-        refuses: |target| {
-            let why = "sets the server's cache; --target mariadb starts servers for it, mariadb118 a released one";
-            matches!(target, TargetArg::Server(_)).then_some(why)
-        },
+        refuses: of_released_servers,
         run: |matches, progress| iobound::sizes::run(&RigArgs::of(matches)?, progress),
         ..IN_TURNS
     },

@@ -11,7 +11,8 @@ use crate::progress::Progress;
 /// Runs on the target that the arguments name.
 pub(crate) fn run(common: &CommonArgs, progress: &mut Progress) -> Result<Document> {
     match &common.target {
-        TargetArg::Embedded => scan::run(&options(common), progress),
+        // The registry refuses a server that runs already.
+        TargetArg::Embedded | TargetArg::Server(_) => scan::run(&options(common), progress),
         TargetArg::MariaDb => {
             let model = (common.disk == Some(DiskArg::Model)).then(DiskModel::spinning);
             scan::servers::run(&server_options(common), model, progress)
@@ -19,11 +20,6 @@ pub(crate) fn run(common: &CommonArgs, progress: &mut Progress) -> Result<Docume
         TargetArg::Released(server) => {
             ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");
             scan::servers::run_released(*server, &server_options(common), progress)
-        }
-        TargetArg::Server(_) => {
-            anyhow::bail!(
-                "scan sets the server's cache; --target mariadb, mysql55, mariadb118 and the like start one for it"
-            )
         }
     }
 }

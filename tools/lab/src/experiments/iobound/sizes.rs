@@ -24,6 +24,7 @@ pub(crate) fn run(args: &RigArgs, progress: &mut Progress) -> Result<Document> {
             args.ensure_real_disk()?;
             servers::run_released(*server, &on_servers(), progress)
         }
+        // The registry refuses a server that runs already.
         TargetArg::Embedded | TargetArg::Server(_) => {
             progress.step("looking for fio");
             // Tests fetch nothing: a machine without fio uses the loop.
