@@ -345,7 +345,9 @@ impl Play<'_, '_, '_> {
         {
             return self.part(reason);
         }
-        if let Some(reason) = self.left_out(&meant.sql).filter(|_| class == Class::Rows) {
+        if class == Class::Rows
+            && let Some(reason) = self.left_out(&meant.sql)
+        {
             return self.part(reason);
         }
         let skips = self.skips(session);
