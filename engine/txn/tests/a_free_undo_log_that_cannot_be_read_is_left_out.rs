@@ -9,7 +9,7 @@ use std::sync::Arc;
 use common::*;
 use holdfast_base::codec::get_u64;
 use holdfast_base::{PageNo, TxnId};
-use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
+use holdfast_io::MemoryDisk;
 use holdfast_pool::AccessKind;
 use holdfast_testkit::FaultDisk;
 use holdfast_txn::FlushAtCommit;
@@ -32,23 +32,13 @@ fn filled(disk: &FaultDisk) -> Db {
 }
 
 /// The first page of the log that belonged to `txn`.
-fn page_of(db: &Db, disk: &FaultDisk, txn: TxnId) -> PageNo {
-    db.store.pool().flush_all().unwrap();
-    let file = disk.open(FILE, OpenOptions::new(FileKind::Data).read_only(true)).unwrap();
-    let mut page = vec![0; db.store.page_size()];
-    let mut owner = |no: u32| {
-        file.read_at(u64::from(no) * db.store.page_size() as u64, &mut page).unwrap();
-        get_u64(&page, OWNER)
-    };
-    (1..).map(PageNo).find(|no| owner(no.0) == Some(txn.0)).expect("its log is there")
+fn page_of(db: &Db, txn: TxnId) -> PageNo {
+    *db.pages_where(0, |page| get_u64(page, OWNER) == Some(txn.0)).first().expect("its log is there")
 }
 
-/// Pushes a page out of the pool and damages it.
+/// Pushes a page out of the pool and damages it, or mends it if that was done before.
 fn damage(db: &Db, disk: &FaultDisk, no: PageNo) {
-    let mut rows = (0..ROWS / 4).cycle();
-    while db.store.pool().is_resident(db.files[0].space(), no) {
-        assert!(db.begin().get(&db.entries, &key(rows.next().unwrap()), &mut Vec::new()).unwrap());
-    }
+    db.push_out(0, &[no], (0..ROWS / 4).map(key));
     disk.flip_bit(FILE, u64::from(no.0) * db.store.page_size() as u64 + 1_000, 0).unwrap();
 }
 
@@ -61,7 +51,7 @@ fn behind_an_error_of_one_transaction() {
     let id = TxnId(db.sys.stats().next_txn.0 - 1);
     txn.commit(FlushAtCommit::Lazy).unwrap();
     while db.purge() > 0 {}
-    damage(&db, &disk, page_of(&db, &disk, id));
+    damage(&db, &disk, page_of(&db, id));
     let mut txn = db.begin();
     let met = txn.insert(&db.rows, b"two", b"value");
     assert!(met.as_ref().is_err_and(|error| error.is_damage()), "{met:?}");
@@ -73,6 +63,33 @@ fn behind_an_error_of_one_transaction() {
     }
     assert_eq!(db.sys.stats().undo_pages, in_use, "what is left out is not in use");
     assert!(db.sys.keeps_nothing_old().unwrap(), "the rollback is not done");
+}
+
+/// The read that failed succeeds later.
+#[test]
+fn until_it_can_be_read() {
+    let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let db = filled(&disk);
+    db.commit(|txn| txn.insert(&db.rows, b"one", b"value").unwrap());
+    let id = TxnId(db.sys.stats().next_txn.0 - 1);
+    while db.purge() > 0 {}
+    let no = page_of(&db, id);
+    damage(&db, &disk, no);
+    assert!(db.begin().insert(&db.rows, b"two", b"value").is_err());
+    damage(&db, &disk, no);
+    let is_taken_by = |crowd: u64| {
+        let mut open: Vec<_> = (0..crowd).map(|_| db.begin()).collect();
+        for (n, txn) in (0..).zip(&mut open) {
+            txn.insert(&db.rows, &key(n), b"value").unwrap();
+        }
+        let last = db.sys.stats().next_txn.0;
+        let is_taken = (last - crowd..last).any(|id| page_of(&db, TxnId(id)) == no);
+        open.iter_mut().for_each(|txn| txn.rollback().unwrap());
+        is_taken
+    };
+    assert!(!is_taken_by(8), "it is not left out");
+    db.sys.give_back_idle_undo().unwrap();
+    assert!(is_taken_by(16), "it is not free again");
 }
 
 /// A crowd has gone; the log of one of its transactions is damaged.
@@ -88,7 +105,7 @@ fn and_others_are_given_back() {
     // Its log is the first to be free, and the first to be given back.
     crowd.into_iter().rev().for_each(|mut txn| txn.commit(FlushAtCommit::Lazy).unwrap());
     while db.purge() > 0 {}
-    damage(&db, &disk, page_of(&db, &disk, youngest));
+    damage(&db, &disk, page_of(&db, youngest));
     let pages = || {
         let acc = db.store.pool().access(AccessKind::Point);
         let pages = db.files[0].header(&acc).unwrap().pages;

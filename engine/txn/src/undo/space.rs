@@ -8,8 +8,8 @@
 //! the bottom was of use to a crowd of transactions that has gone: after a while its pages are
 //! given back too. The largest id that was in one of those is kept in the header of the space.
 //!
-//! Lock order: `removal`, `directory`, `free`. Entries leave the directory with `removal` held, so
-//! a thread that holds it may follow what a directory page says.
+//! Lock order: `removal`, `directory`, `free`; `left_out` is a leaf. Entries leave the directory
+//! with `removal` held, so a thread that holds it may follow what a directory page says.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
@@ -79,6 +79,8 @@ pub(crate) struct UndoSpace {
     store: Arc<Store>,
     file: Arc<SpaceFile>,
     free: Spread<FreeLogs>,
+    /// Free logs whose first page could not be read when it was asked for.
+    left_out: Mutex<Vec<PageNo>>,
     directory: Mutex<DirectoryState>,
     removal: Mutex<()>,
     in_use: Spread<InUse>,
@@ -151,6 +153,7 @@ impl UndoSpace {
             store: Arc::clone(store),
             file: Arc::clone(file),
             free: Spread::default(),
+            left_out: Mutex::default(),
             directory: Mutex::new(directory),
             removal: Mutex::new(()),
             in_use: Spread::default(),
@@ -269,11 +272,12 @@ impl UndoSpace {
     }
 
     /// Puts back the first page of a log that was taken and never begun, for `group`. One that is
-    /// the reason for it is left out until the next open, and no other transaction meets it.
+    /// the reason for it is left out, and no other transaction meets it.
     pub fn put_unbegun(&self, group: usize, first: PageNo) {
         if self.can_be_begun(first, &self.store.pool().access(AccessKind::Point)) {
             self.put_log(group, first);
         } else {
+            self.left_out.lock().push(first);
             self.in_use.of(group).logs.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -323,8 +327,8 @@ impl UndoSpace {
     }
 
     /// Frees half of the logs that no transaction has needed since the last call, but keeps a few.
-    /// Returns true if there may be more. A log whose page cannot be read is left out until the
-    /// next open, and does not keep the others.
+    /// Returns true if there may be more. A log whose page cannot be read is left out, and does not
+    /// keep the others; it is free again when a later call can read the page.
     ///
     /// # Errors
     /// Those of the log and of reading other pages; what was not given back stays free.
@@ -333,6 +337,7 @@ impl UndoSpace {
         if holdfast_base::planted!("idle-undo-stays") {
             return Ok(false);
         }
+        self.try_left_out(acc);
         let needed: usize = self.in_use.all().map(InUse::needed).sum();
         let free: usize = self.free.all().map(|free| free.lock().len()).sum();
         let n = free.saturating_sub(needed + KEPT_LOGS).div_ceil(2).min(REMOVED_AT_ONCE);
@@ -345,6 +350,7 @@ impl UndoSpace {
         }
         while let Some(first) = idle.pop() {
             if !self.can_be_begun(first, acc) {
+                self.left_out.lock().push(first);
                 continue;
             }
             if let Err(error) = self.remove_log(first, acc) {
@@ -354,6 +360,14 @@ impl UndoSpace {
             }
         }
         Ok(left > KEPT_LOGS)
+    }
+
+    /// Makes those of the logs that were left out free whose page can be read now.
+    fn try_left_out(&self, acc: &Access<'_>) {
+        let tried = std::mem::take(&mut *self.left_out.lock());
+        let (free, left_out): (Vec<_>, Vec<_>) = tried.into_iter().partition(|first| self.can_be_begun(*first, acc));
+        self.free.mine().lock().splice(..0, free);
+        self.left_out.lock().extend(left_out);
     }
 
     /// Takes a free log out of the directory and gives its page back, in one mini-transaction.

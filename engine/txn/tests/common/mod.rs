@@ -246,6 +246,27 @@ impl Db {
         n
     }
 
+    /// The pages of a file for which `is` holds, as the disk has them once the pool is flushed.
+    pub fn pages_where(&self, file: usize, is: impl Fn(&[u8]) -> bool) -> Vec<PageNo> {
+        self.store.pool().flush_all().unwrap();
+        let on_disk = self.disk.open(FILES[file].1, OpenOptions::new(FileKind::Data).read_only(true)).unwrap();
+        let pages = self.files[file].header(&self.store.pool().access(AccessKind::Point)).unwrap().pages;
+        let mut page = vec![0; self.store.page_size()];
+        let mut holds = |no: &PageNo| {
+            on_disk.read_at(u64::from(no.0) * self.store.page_size() as u64, &mut page).unwrap();
+            is(&page)
+        };
+        (1..pages).map(PageNo).filter(|no| holds(no)).collect()
+    }
+
+    /// Reads `keys` of `entries` again and again, until none of `pages` is in the pool.
+    pub fn push_out<K: AsRef<[u8]>>(&self, file: usize, pages: &[PageNo], keys: impl Iterator<Item = K> + Clone) {
+        let mut keys = keys.cycle();
+        while pages.iter().any(|no| self.store.pool().is_resident(self.files[file].space(), *no)) {
+            assert!(self.begin().get(&self.entries, keys.next().unwrap().as_ref(), &mut Vec::new()).unwrap());
+        }
+    }
+
     pub fn verify(&self) -> Vec<PageFinding> {
         let acc = self.store.pool().access(AccessKind::Maintenance);
         let (mut reached, mut findings) = (PageSet::new(), Vec::new());
