@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use common::*;
 use holdfast_base::Error;
+use holdfast_base::page::PageHeader;
 use holdfast_io::MemoryDisk;
 use holdfast_testkit::{Fault, FaultDisk, FaultOp};
 
@@ -39,12 +40,15 @@ fn delete(db: &Db, index: &Arc<holdfast_txn::TableIndex>, n: std::ops::Range<u32
     db.commit(|txn| n.for_each(|n| assert!(txn.delete(index, &key(n), None).unwrap())));
 }
 
-/// Pushes what was not used since out of a small pool.
+/// Pushes the rows out of a small pool.
 fn push_out(db: &Db) {
     db.commit(|txn| (0..200).for_each(|n| txn.insert(&db.entries, &key(n), &[b'y'; 1_500]).unwrap()));
-    for n in (0..200).cycle().take(4_000) {
-        assert!(db.begin().get(&db.entries, &key(n), &mut Vec::new()).unwrap());
-    }
+    let leaves = db.pages_where(1, |page| {
+        let header = PageHeader::decode(page);
+        header.is_some_and(|header| header.index == db.rows.id() && header.level == 0)
+    });
+    assert!(!leaves.is_empty());
+    db.push_out(1, &leaves, (0..150).map(key));
 }
 
 /// Purges as the thread does, as long as a page of the table is not returned. Returns the errors.
