@@ -18,6 +18,11 @@ mod error;
 mod ids;
 pub mod latches;
 pub mod limits;
+#[cfg(loom)]
+pub mod loom_atomic;
+#[cfg(loom)]
+pub mod loom_plants;
+#[cfg(not(loom))]
 mod mutex;
 pub mod page;
 #[cfg(sim)]
@@ -32,12 +37,15 @@ use crc_fast::{CrcAlgorithm, Digest};
 pub use chance::{HashMap, HashSet, HashState, random_number};
 pub use error::{Error, Result};
 pub use ids::{CommitNo, FrameId, IndexId, Lsn, PageId, PageNo, RollPtr, SpaceId, TxnId};
+#[cfg(not(loom))]
 pub use mutex::ShortMutex;
+#[cfg(loom)]
+pub use sync::Mutex as ShortMutex;
 pub use waiter::{Waiter, Wake};
 
 /// True if the fault of this name is planted, to test whether a check finds it: by the running
-/// simulation under `--cfg sim`, by the environment of the process under `--cfg planted`. Always
-/// false in other builds.
+/// simulation under `--cfg sim`, by the model that is explored under `--cfg loom`, by the
+/// environment of the process under `--cfg planted`. Always false in other builds.
 #[macro_export]
 macro_rules! planted {
     ($name:literal) => {{
@@ -45,11 +53,15 @@ macro_rules! planted {
         {
             $crate::sim::is_planted($name)
         }
-        #[cfg(all(planted, not(sim)))]
+        #[cfg(loom)]
+        {
+            $crate::loom_plants::is_planted($name)
+        }
+        #[cfg(all(planted, not(any(sim, loom))))]
         {
             $crate::is_planted($name)
         }
-        #[cfg(not(any(sim, planted)))]
+        #[cfg(not(any(sim, loom, planted)))]
         {
             false
         }
@@ -67,7 +79,7 @@ macro_rules! planted {
 }
 
 /// True if the environment variable `HOLDFAST_PLANTED` names the fault. It is read once.
-#[cfg(all(planted, not(sim)))]
+#[cfg(all(planted, not(any(sim, loom))))]
 #[must_use]
 pub fn is_planted(name: &str) -> bool {
     static PLANTED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();

@@ -20,6 +20,8 @@ mod imp {
     #[cfg(not(sim))]
     pub use std::thread::yield_now;
 
+    pub use std::sync::OnceLock;
+
     /// A condition variable.
     #[derive(Debug, Default)]
     pub struct Condvar(crate::blocking::Condvar);
@@ -60,8 +62,12 @@ mod imp {
     #[cfg(shuttle)]
     use shuttle as checker;
 
+    #[cfg(loom)]
+    pub use crate::loom_atomic as atomic;
     pub use checker::hint::spin_loop;
-    pub use checker::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard, atomic};
+    #[cfg(shuttle)]
+    pub use checker::sync::atomic;
+    pub use checker::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
     pub use checker::thread::yield_now;
 
     const NO_PANIC: &str = "checked code does not panic under a lock";
@@ -132,6 +138,37 @@ mod imp {
     }
 }
 
+/// A cell that is written once. loom has none: the thread that reads the value has acquired what
+/// the one that has written it released, and no more.
+#[cfg(loom)]
+mod once {
+    use super::atomic::{AtomicBool, Ordering};
+
+    /// A cell that is written once.
+    #[derive(Debug, Default)]
+    pub struct OnceLock<T> {
+        value: std::sync::OnceLock<T>,
+        is_set: AtomicBool,
+    }
+
+    impl<T> OnceLock<T> {
+        /// An empty cell.
+        pub fn new() -> OnceLock<T> {
+            OnceLock { value: std::sync::OnceLock::new(), is_set: AtomicBool::new(false) }
+        }
+        /// The value, if there is one.
+        pub fn get(&self) -> Option<&T> {
+            if self.is_set.load(Ordering::Acquire) { self.value.get() } else { None }
+        }
+        /// The value, which is made if there is none. No other thread makes it at that time.
+        pub fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+            let value = self.value.get_or_init(make);
+            self.is_set.store(true, Ordering::Release);
+            value
+        }
+    }
+}
+
 /// Parks one thread until another wakes it.
 #[cfg(not(any(loom, sim)))]
 mod parking {
@@ -197,5 +234,7 @@ mod parking {
 #[cfg(sim)]
 pub use crate::sim::Parking;
 pub use imp::*;
+#[cfg(loom)]
+pub use once::OnceLock;
 #[cfg(not(sim))]
 pub use parking::Parking;

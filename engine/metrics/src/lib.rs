@@ -22,4 +22,6 @@ pub use catalogue::{Counter, Derived, Description, Gauge, Kind, Timing, Unit, Wa
 pub use histogram::Distribution;
 pub use metrics::{Metrics, WaitTimer};
 pub use snapshot::{Snapshot, WaitTotals};
+#[cfg(loom)]
+pub use thread::set_thread_number;
 pub use thread::{GROUPS, Local, Spread, local, thread_group, thread_number};

@@ -2,14 +2,16 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 
-/// Groups of threads.
-pub const GROUPS: usize = 16;
+/// Groups of threads. The model checker explores two.
+pub const GROUPS: usize = if cfg!(loom) { 2 } else { 16 };
 
 /// The calling thread's number. Threads are numbered from 0 at their first call.
+#[cfg(not(loom))]
 #[inline]
 #[must_use]
 pub fn thread_number() -> usize {
@@ -22,6 +24,22 @@ pub fn thread_number() -> usize {
         }
         number.get()
     })
+}
+
+#[cfg(loom)]
+loom::thread_local!(static NUMBER: Cell<usize> = Cell::new(0));
+
+/// The calling thread's number, which is the same in each execution that loom explores.
+#[cfg(loom)]
+#[must_use]
+pub fn thread_number() -> usize {
+    NUMBER.with(Cell::get)
+}
+
+/// Gives the calling thread a number other than 0.
+#[cfg(loom)]
+pub fn set_thread_number(number: usize) {
+    NUMBER.with(|own| own.set(number));
 }
 
 /// The calling thread's group, for [`Spread::of`].

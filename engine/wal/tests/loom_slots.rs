@@ -4,8 +4,8 @@
 
 use std::sync::Arc;
 
+use holdfast_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use holdfast_wal::parts::WriterSlots;
-use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 
 struct Model {
