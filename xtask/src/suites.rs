@@ -344,7 +344,7 @@ fn recovery() -> anyhow::Result<Outcome> {
 /// ones. Each has a target folder of its own, since the flag changes every crate.
 fn model_checkers() -> anyhow::Result<Outcome> {
     let runs = [
-        ("loom", "-p holdfast-latch --lib"),
+        ("loom", "-p holdfast-latch -p holdfast-txn --lib"),
         ("loom", "-p holdfast-wal --test loom_ring --test loom_slots --test loom_group_commit --test loom_space"),
         // Together, so that what they share is compiled once.
         ("shuttle", "-p holdfast-latch -p holdfast-lock -p holdfast-txn --lib"),

@@ -23,42 +23,52 @@
 
 #![forbid(unsafe_code)]
 
-// The clock and the commit map are model-checked alone: the rest of the crate is left out under
+// The path of a commit is model-checked alone: the rest of the crate is left out under loom and
 // shuttle.
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod cursor;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub mod entry;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod info;
+#[cfg(loom)]
+#[cfg_attr(not(test), allow(dead_code))]
+mod models;
 pub mod mvcc;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod options;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub mod purge;
-#[cfg(not(shuttle))]
+#[cfg(loom)]
+#[allow(dead_code)]
+mod purge {
+    pub(crate) mod history;
+}
+#[cfg(not(any(loom, shuttle)))]
 pub mod recovery;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod savepoint;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod system;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod txn;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod undo;
-#[cfg(not(shuttle))]
+#[cfg(loom)]
+use models::undo;
+#[cfg(not(any(loom, shuttle)))]
 mod wait;
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 mod xa;
 
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub use holdfast_wal::FlushAtCommit;
 
 pub use holdfast_lock::{
     DeadlockParty, DeadlockReport, FindSession, KeyRange, LockInfo, LockKind, LockMode, LockWait, LockWaitInfo, Serial,
     Session, WaitInterest, WaitObserver, WantedLock,
 };
-#[cfg(not(shuttle))]
+#[cfg(not(any(loom, shuttle)))]
 pub use {
     cursor::{CursorOptions, Direction, RowCursor, ScanMode},
     entry::index::{IndexKind, TableIndex},
