@@ -196,7 +196,7 @@ impl GroupCommit {
         }
         let (served, left) = std::mem::take(&mut *waiting).into_iter().partition(|w| w.wants <= reached);
         *waiting = left;
-        let next = next_leader(&mut waiting);
+        let next = if holdfast_base::planted!("lead-lost") { None } else { next_leader(&mut waiting) };
         drop(waiting);
         // The next leader first: it has work to do.
         next.inspect(|waiter| waiter.wake(Wake::Called));

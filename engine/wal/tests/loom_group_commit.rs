@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use holdfast_base::loom_plants::failure_with;
 use holdfast_base::{Error, Result};
 use holdfast_wal::parts::GroupCommit;
 use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -79,6 +80,13 @@ fn commit_in_threads(log: &Arc<Log>, threads: usize) -> Vec<Result<()>> {
 #[test]
 fn three_committers_hand_the_lead_over() {
     explore(0, |log| assert!(commit_in_threads(&log, 3).iter().all(Result::is_ok)));
+}
+
+/// The next leader is not called, and the callers wait for ever.
+#[test]
+fn a_lead_that_is_lost_is_found() {
+    let failure = failure_with("lead-lost", three_committers_hand_the_lead_over);
+    assert!(failure.contains("deadlock"), "{failure}");
 }
 
 #[test]

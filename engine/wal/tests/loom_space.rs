@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use holdfast_base::loom_plants::failure_with;
 use holdfast_base::{Error, Result};
 use holdfast_wal::parts::{Geometry, Log, Position, Sizes, SpaceGate};
 use holdfast_wal::{SpaceClass, SpaceTicket, WalConfig};
@@ -167,6 +168,32 @@ fn a_ticket_of_a_group_that_is_given_back_lets_the_line_go_on() {
         assert!(joined(takers).iter().all(Result::is_ok));
         assert_eq!(log.gate.promised(), 0);
     });
+}
+
+/// A group takes a ticket while the first waiter is served. The owner of the ticket yields before
+/// it gives the ticket back: that is no preemption.
+#[test]
+fn what_a_group_grants_is_counted_by_the_waiter_that_is_served() {
+    explore(|log| {
+        let (first, other) = (log.reserve(4096).unwrap(), log.clone());
+        let waiter = takers(&log, &[log.all]);
+        let of_group = thread::spawn(move || {
+            let ticket = other.reserve(4096).unwrap();
+            thread::yield_now();
+            other.give_back(ticket);
+        });
+        log.give_back(first);
+        of_group.join().unwrap();
+        assert!(joined(waiter).iter().all(Result::is_ok));
+        assert_eq!(log.gate.promised(), 0);
+    });
+}
+
+/// The waiter has not counted what the group grants.
+#[test]
+fn a_crowded_log_that_is_not_seen_is_found() {
+    let failure = failure_with("crowded-not-seen", what_a_group_grants_is_counted_by_the_waiter_that_is_served);
+    assert!(failure.contains(" of "), "{failure}");
 }
 
 #[test]

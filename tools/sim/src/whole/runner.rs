@@ -119,7 +119,7 @@ fn stay_on_core(job: usize) {
 /// chance. The bounds are several times the number of seeds that it takes on average. A fault whose
 /// window is a few points of the scheduler wide is planted with a pause. What is not planted, and
 /// why, is in `docs/design/simulation.md`.
-const PLANTS: [(&str, u64); 62] = [
+const PLANTS: [(&str, u64); 64] = [
     ("backup-follows-growth", 1_000),
     ("backup-lacks-the-last-log", 3_000),
     ("checkpoint-passes-dirty-pages", 300),
@@ -146,6 +146,7 @@ const PLANTS: [(&str, u64); 62] = [
     ("index-misses-a-change", 300),
     ("index-range-not-locked", 300),
     ("large-values-not-counted", 300),
+    ("lead-lost", 300),
     ("locking-read-of-an-old-version", 300),
     ("losers-stop-purge", 2_000),
     ("new-pages-count-as-lost", 1_000),
@@ -175,6 +176,7 @@ const PLANTS: [(&str, u64); 62] = [
     ("stale-page-believed", 300),
     ("statement-keeps-its-view", 300),
     ("steps-take-no-turn", 1_000),
+    ("straggler-forgotten", 1_000),
     ("uncommitted-seen", 300),
     ("undone-row-not-locked", 300),
     ("undone-version-believed", 300),
