@@ -1,4 +1,5 @@
--- Columns that come at the end are added at once: rows of before have the value that was the default then.
+-- Columns that come at the end are added at once: rows of before have the value
+-- that was the default then.
 SET NAMES utf8mb4;
 SET timestamp = 1700000000, sql_mode = '';
 CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT NOT NULL DEFAULT 3, KEY (a)) ENGINE=$ENGINE;
@@ -75,8 +76,8 @@ SET sql_mode = 'STRICT_TRANS_TABLES,NO_ZERO_DATE';
 ALTER TABLE x ADD d DATE NOT NULL;
 ALTER TABLE x ADD q BIT(3) DEFAULT b'101', ADD w INT DEFAULT (a + 1);
 SELECT id, HEX(q), w FROM x WHERE id < 4;
--- A DATE or a TIME takes its part of the default. What fits no more than in part otherwise is judged by a copy. (The server itself refuses
--- a constant that does not fit.)
+-- A DATE or a TIME takes its part of the default. What fits no more than in part otherwise is
+-- judged by a copy. (The server itself refuses a constant that does not fit.)
 SET sql_mode = '';
 CREATE TABLE c (id INT PRIMARY KEY) ENGINE=$ENGINE;
 INSERT INTO c VALUES (1), (2);

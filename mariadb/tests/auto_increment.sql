@@ -77,7 +77,8 @@ INSERT INTO small VALUES (NULL);
 SET auto_increment_increment = 1, auto_increment_offset = 1;
 INSERT INTO small VALUES (NULL);
 SELECT * FROM small;
--- Numbers that are given among those that are not: what is left of the statement's rows is what it takes anew.
+-- Numbers that are given among those that are not: what is left of the statement's
+-- rows is what it takes anew.
 CREATE TABLE m (id INT AUTO_INCREMENT PRIMARY KEY, a INT UNIQUE) ENGINE=$ENGINE;
 INSERT INTO m VALUES (NULL, 1), (11, 2), (NULL, 3);
 INSERT INTO m (a) VALUES (4);

@@ -1,5 +1,6 @@
--- The number of the next row stays what it is when indexes and columns come and go. InnoDB reads it again from a table
--- with virtual columns: it forgets a number that no row got, and counts beyond one that an UPDATE gave.
+-- The number of the next row stays what it is when indexes and columns come and go. InnoDB reads
+-- it again from a table with virtual columns: it forgets a number that no row got, and counts
+-- beyond one that an UPDATE gave.
 CREATE TABLE h (id INT AUTO_INCREMENT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL) ENGINE=$ENGINE;
 CREATE TABLE i (id INT AUTO_INCREMENT PRIMARY KEY, a INT, v INT AS (a + 1) VIRTUAL) ENGINE=InnoDB;
 INSERT INTO h (id, a) VALUES (NULL, 1), (1, 2), (NULL, 3), (1, 4) ON DUPLICATE KEY UPDATE a = a + 10;

@@ -1,4 +1,5 @@
--- A number that an UPDATE takes to another partition counts once the table is opened anew. InnoDB forgets it.
+-- A number that an UPDATE takes to another partition counts once the table is
+-- opened anew. InnoDB forgets it.
 CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, a INT) ENGINE=$ENGINE PARTITION BY HASH (id) PARTITIONS 4;
 INSERT INTO t VALUES (9, 1);
 INSERT INTO t VALUES (9, 2) ON DUPLICATE KEY UPDATE id = id + 15;

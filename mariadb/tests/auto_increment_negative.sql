@@ -1,4 +1,5 @@
--- A negative number moves a table that is at the second value of a series of multiples to the third.
+-- A negative number moves a table that is at the second value of a series
+-- of multiples to the third.
 CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, k INT UNIQUE) ENGINE=$ENGINE;
 INSERT INTO a VALUES (-1, 1);
 INSERT INTO a (k) VALUES (2);
@@ -6,8 +7,8 @@ INSERT INTO a VALUES (-5, 3), (NULL, 4);
 INSERT INTO a VALUES (-6, 5);
 INSERT INTO a (k) VALUES (6);
 SELECT * FROM a;
--- It does not if the statement has taken a value, if the table is opened anew, or if the row is refused,
--- unless the statement looks at rows that are refused.
+-- It does not if the statement has taken a value, if the table is opened anew, or if the row is
+-- refused, unless the statement looks at rows that are refused.
 CREATE TABLE b (id INT AUTO_INCREMENT PRIMARY KEY, k INT UNIQUE) ENGINE=$ENGINE;
 INSERT INTO b VALUES (NULL, 1), (-1, 2);
 SELECT auto_increment FROM information_schema.tables WHERE table_schema = 'smoke' AND table_name = 'b';

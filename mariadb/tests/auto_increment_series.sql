@@ -1,4 +1,5 @@
--- A number that is given lets the table count on in the series of the values that its statement takes.
+-- A number that is given lets the table count on in the series of the values
+-- that its statement takes.
 CREATE TABLE a (id INT AUTO_INCREMENT PRIMARY KEY, v INT) ENGINE=$ENGINE;
 SET STATEMENT auto_increment_increment = 3 FOR INSERT INTO a VALUES (NULL, 1), (2, 2), (20, 3), (-7, 4);
 INSERT INTO a (v) VALUES (5);

@@ -1,4 +1,5 @@
--- A tool that copies the server's files does not get the engine's rows: it is said where such a tool begins.
+-- A tool that copies the server's files does not get the engine's rows: it is said
+-- where such a tool begins.
 BACKUP STAGE START;
 BACKUP STAGE END;
 CREATE TABLE t (id INT PRIMARY KEY) ENGINE=$ENGINE;

@@ -1,4 +1,5 @@
--- Columns come anywhere, go and move at once: rows of before are read as what they were, whatever comes after.
+-- Columns come anywhere, go and move at once: rows of before are read as what they
+-- were, whatever comes after.
 SET NAMES utf8mb4;
 SET timestamp = 1700000000, sql_mode = '';
 CREATE TABLE t (id INT PRIMARY KEY, a INT, b VARCHAR(20), c INT NOT NULL DEFAULT 3, d CHAR(8), KEY kc (c)) ENGINE=$ENGINE;
@@ -21,7 +22,8 @@ INSERT INTO t (id, c) VALUES (105, 105);
 SELECT * FROM t WHERE id IN (1, 3, 4, 5) OR id > 100;
 SELECT c FROM t FORCE INDEX (kd) WHERE c BETWEEN 60 AND 103;
 SELECT id, ff FROM t FORCE INDEX (kd) WHERE c BETWEEN 60 AND 103 AND a > 30;
--- A name that goes and comes again is another column, and one that is renamed to it is the one that it was.
+-- A name that goes and comes again is another column, and one that is renamed to
+-- it is the one that it was.
 ALTER TABLE t DROP a, ADD a INT DEFAULT 55, ALGORITHM=INSTANT;
 SELECT id, a FROM t WHERE id IN (1, 3, 101, 105);
 ALTER TABLE t DROP a, CHANGE g a INT, ALGORITHM=INSTANT;

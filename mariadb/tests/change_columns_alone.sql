@@ -22,7 +22,8 @@ ALTER TABLE o MODIFY c INT NOT NULL, ALGORITHM=COPY;
 ALTER TABLE o MODIFY c INT, ALGORITHM=INSTANT;
 SELECT * FROM o;
 DROP TABLE o;
--- A virtual column that an index needs is in the rows: it comes and goes with a copy, and others beside it at once.
+-- A virtual column that an index needs is in the rows: it comes and goes with a copy, and
+-- others beside it at once.
 CREATE TABLE g (id INT PRIMARY KEY, a INT, b INT, w VARCHAR(20) AS (CONCAT('w', a)) VIRTUAL, KEY (w)) ENGINE=$ENGINE;
 INSERT INTO g (id, a, b) SELECT seq, IF(seq % 3, seq, NULL), seq * 10 FROM seq_1_to_9;
 ALTER TABLE g MODIFY b INT FIRST, ADD d INT DEFAULT 4 AFTER b, ALGORITHM=INSTANT;

@@ -1,5 +1,6 @@
 SET alter_algorithm = 'COPY';
--- What is there twice is found, wherever it is, and nothing has changed. InnoDB's messages show the last row of the copy.
+-- What is there twice is found, wherever it is, and nothing has changed. InnoDB's messages show
+-- the last row of the copy.
 CREATE TABLE d (id INT, a INT, b VARCHAR(300), KEY (id)) ENGINE=$ENGINE;
 INSERT INTO d SELECT seq, seq MOD 100, CONCAT(REPEAT('x', 200), seq) FROM seq_1_to_100;
 INSERT INTO d VALUES (500, 17, 'twice'), (501, NULL, 'once'), (502, NULL, 'once, too');

@@ -20,7 +20,8 @@ CREATE TEMPORARY TABLE c (id INT PRIMARY KEY, x INT, FOREIGN KEY (x) REFERENCES 
 CREATE TABLE other (id INT PRIMARY KEY) ENGINE=InnoDB;
 CREATE TABLE c (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES other (id)) ENGINE=HOLDFAST;
 SHOW WARNINGS;
--- Rows that refer to nothing are found when the reference comes, and the old ones are not looked at again.
+-- Rows that refer to nothing are found when the reference comes, and the old
+-- ones are not looked at again.
 CREATE TABLE c (id INT PRIMARY KEY, x INT, FOREIGN KEY (x) REFERENCES p (id)) ENGINE=HOLDFAST;
 INSERT INTO c VALUES (1, 1), (2, 2), (3, NULL);
 ALTER TABLE c ADD CONSTRAINT late FOREIGN KEY (id) REFERENCES p (id);

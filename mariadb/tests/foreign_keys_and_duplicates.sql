@@ -1,4 +1,5 @@
--- A row that breaks several rules breaks that of the first key: its children, its parents, a duplicate in it.
+-- A row that breaks several rules breaks that of the first key: its children, its
+-- parents, a duplicate in it.
 CREATE TABLE p (id INT, u INT, v INT, PRIMARY KEY (id), UNIQUE (u), UNIQUE (v)) ENGINE=$ENGINE;
 INSERT INTO p VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3);
 -- The foreign key's own index before, the same as and behind the one with the duplicate.

@@ -1,4 +1,5 @@
--- A trigger, or a function, changes what a row refers to before the row itself is changed: by then it has followed.
+-- A trigger, or a function, changes what a row refers to before the row itself is
+-- changed: by then it has followed.
 CREATE TABLE p (id INT PRIMARY KEY, n INT) ENGINE=$ENGINE;
 CREATE TABLE c (id INT PRIMARY KEY, p INT, v INT, t TEXT, d INT AS (p * 2) VIRTUAL, s INT AS (id * 10) STORED, KEY (v),
   FOREIGN KEY (p) REFERENCES p (id) ON UPDATE CASCADE ON DELETE CASCADE) ENGINE=$ENGINE;

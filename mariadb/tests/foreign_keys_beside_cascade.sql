@@ -1,4 +1,5 @@
--- A row that follows its parent and refers to the new value by another key, too: that does not find the row that is being changed.
+-- A row that follows its parent and refers to the new value by another key, too: that does not find
+-- the row that is being changed.
 CREATE TABLE p (id INT PRIMARY KEY, a INT, b INT, KEY ka (a), KEY kab (a, b), KEY kb (b)) ENGINE=$ENGINE;
 CREATE TABLE c (id INT PRIMARY KEY, x INT, y INT, KEY kx (x), KEY kxy (x, y)) ENGINE=$ENGINE;
 INSERT INTO p VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4);

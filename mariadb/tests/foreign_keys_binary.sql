@@ -1,4 +1,5 @@
--- BINARY and VARBINARY refer to each other: values of the same bytes are the same, a shorter one is another one.
+-- BINARY and VARBINARY refer to each other: values of the same bytes are the same, a
+-- shorter one is another one.
 CREATE TABLE p (v VARBINARY(6) PRIMARY KEY, f BINARY(4) NOT NULL, UNIQUE KEY (f)) ENGINE=$ENGINE;
 CREATE TABLE cf (id INT PRIMARY KEY, f BINARY(4), KEY (f), FOREIGN KEY (f) REFERENCES p (v) ON UPDATE CASCADE) ENGINE=$ENGINE;
 CREATE TABLE cv (id INT PRIMARY KEY, v VARBINARY(8), KEY (v), FOREIGN KEY (v) REFERENCES p (f) ON UPDATE CASCADE) ENGINE=$ENGINE;

@@ -1,4 +1,5 @@
--- A DELETE changes a row in between, by SET NULL: what refers to that follows ON UPDATE, all the way down.
+-- A DELETE changes a row in between, by SET NULL: what refers to that follows ON
+-- UPDATE, all the way down.
 CREATE TABLE g (id INT PRIMARY KEY) ENGINE=$ENGINE;
 CREATE TABLE m (id INT PRIMARY KEY, g INT, KEY (g), FOREIGN KEY (g) REFERENCES g (id) ON DELETE SET NULL) ENGINE=$ENGINE;
 CREATE TABLE l (id INT PRIMARY KEY, g INT, FOREIGN KEY (g) REFERENCES m (g) ON UPDATE CASCADE) ENGINE=$ENGINE;

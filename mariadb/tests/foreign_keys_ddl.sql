@@ -146,7 +146,8 @@ CREATE TABLE made (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES like_c (id)) 
 CREATE OR REPLACE TABLE like_c (id INT PRIMARY KEY) ENGINE=$ENGINE;
 CREATE OR REPLACE TABLE made (id INT PRIMARY KEY) ENGINE=$ENGINE;
 CREATE OR REPLACE TABLE like_c (id INT PRIMARY KEY) ENGINE=$ENGINE;
--- What a child cannot follow depends on that child, not on another one: the engine listed them in one order and their columns in another.
+-- What a child cannot follow depends on that child, not on another one: the engine listed them in
+-- one order and their columns in another.
 CREATE TABLE two (id INT PRIMARY KEY, a INT NOT NULL, b INT NOT NULL, KEY ka (a), KEY kb (b)) ENGINE=$ENGINE;
 CREATE TABLE two_1 (id INT PRIMARY KEY, x INT NOT NULL, FOREIGN KEY (x) REFERENCES two (b) ON UPDATE CASCADE) ENGINE=$ENGINE;
 CREATE TABLE two_2 (id INT PRIMARY KEY, x INT, FOREIGN KEY (x) REFERENCES two (a) ON UPDATE CASCADE) ENGINE=$ENGINE;

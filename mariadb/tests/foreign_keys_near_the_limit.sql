@@ -1,5 +1,5 @@
--- A key that is not cut, and a longer one that begins like it and has a hash that goes on like it: rows under one are not those of
--- the other.
+-- A key that is not cut, and a longer one that begins like it and has a hash that goes on like it:
+-- rows under one are not those of the other.
 CREATE TABLE p (id INT PRIMARY KEY, v VARBINARY(3072), UNIQUE KEY (v)) ENGINE=$ENGINE;
 CREATE TABLE c (id INT PRIMARY KEY, v VARBINARY(3072), KEY (v), FOREIGN KEY (v) REFERENCES p (v) ON DELETE CASCADE) ENGINE=$ENGINE;
 CREATE TABLE r (id INT PRIMARY KEY, v VARBINARY(3072), KEY (v), FOREIGN KEY (v) REFERENCES p (v)) ENGINE=$ENGINE;

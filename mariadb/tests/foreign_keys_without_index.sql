@@ -1,4 +1,5 @@
--- Indexes that foreign keys need, dropped while those are not looked at: a parent cannot be changed, and has no new children.
+-- Indexes that foreign keys need, dropped while those are not looked at: a parent cannot be
+-- changed, and has no new children.
 CREATE TABLE p (id INT PRIMARY KEY, k INT, KEY k (k)) ENGINE=$ENGINE;
 CREATE TABLE c (id INT PRIMARY KEY, pid INT, pk INT, KEY i (pid), KEY j (pk), CONSTRAINT f FOREIGN KEY (pid) REFERENCES p (id), CONSTRAINT g FOREIGN KEY (pk) REFERENCES p (k) ON DELETE CASCADE ON UPDATE CASCADE) ENGINE=$ENGINE;
 INSERT INTO p VALUES (1, 1), (2, 2), (3, 3);

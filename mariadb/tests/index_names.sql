@@ -1,4 +1,5 @@
--- An index may have any name that the server allows, also with control characters, which the engine's names cannot have.
+-- An index may have any name that the server allows, also with control characters, which the
+-- engine's names cannot have.
 CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT, KEY `two
 lines` (a), UNIQUE KEY `tab	and` (b), KEY `C1 x` (b, a)) ENGINE=$ENGINE;
 INSERT INTO t VALUES (1, 1, 1), (2, 2, 2), (3, 2, 3);

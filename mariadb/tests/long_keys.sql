@@ -1,4 +1,5 @@
--- Text whose characters have several weights each: all of them count, also in values of full length.
+-- Text whose characters have several weights each: all of them count, also
+-- in values of full length.
 SET NAMES utf8mb4;
 CREATE TABLE e (v VARCHAR(4) COLLATE utf8mb4_unicode_ci, l VARCHAR(4) CHARACTER SET latin1 COLLATE latin1_german2_ci, UNIQUE (v), UNIQUE (l), KEY p (v(2))) ENGINE=$ENGINE;
 INSERT INTO e VALUES ('ßßßß', 'ßßßß');

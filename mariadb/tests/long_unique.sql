@@ -1,5 +1,6 @@
--- Unique keys over whole texts: the server keeps a hash beside them and looks among the rows with the same one. An engine that says that it can do so
--- itself is given a key over nothing, and two texts are the same.
+-- Unique keys over whole texts: the server keeps a hash beside them and looks among the rows
+-- with the same one. An engine that says that it can do so itself is given a key over nothing,
+-- and two texts are the same.
 CREATE TABLE t (id INT PRIMARY KEY, a TEXT, b BLOB, c INT, UNIQUE KEY (a) USING HASH, UNIQUE (b, id), UNIQUE (c) USING HASH) ENGINE=$ENGINE CHARACTER SET latin1;
 SELECT index_name, column_name, index_type, non_unique FROM information_schema.statistics WHERE table_schema = 'smoke' ORDER BY 1, 2;
 INSERT INTO t SELECT seq, REPEAT(seq, 1000), REPEAT(seq, 500), seq FROM seq_1_to_20;

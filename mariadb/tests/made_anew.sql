@@ -1,4 +1,5 @@
--- FORCE, ENGINE = that which the table has, and OPTIMIZE TABLE write the rows again as they are: no value is judged.
+-- FORCE, ENGINE = that which the table has, and OPTIMIZE TABLE write the rows again as
+-- they are: no value is judged.
 CREATE TABLE z (id INT PRIMARY KEY, d DATE NOT NULL, t DATETIME NOT NULL DEFAULT '2020-01-01', e ENUM('a', 'b') NOT NULL, KEY (d), KEY (t, e)) ENGINE=$ENGINE;
 SET sql_mode = '';
 INSERT INTO z VALUES (1, '0000-00-00', '0000-00-00 00:00:00', 'a'), (2, '2020-02-00', '2020-00-00 10:00:00', 'nothing'), (3, '2024-05-06', DEFAULT, 'b');
@@ -50,7 +51,8 @@ SELECT * FROM l FORCE INDEX (a) ORDER BY a;
 ALTER TABLE l ADD e INT DEFAULT 5, ALGORITHM=INSTANT;
 SELECT * FROM l;
 CHECK TABLE l EXTENDED;
--- Generated columns, texts that are unique as a whole, bits, compressed columns, columns out of sight.
+-- Generated columns, texts that are unique as a whole, bits, compressed
+-- columns, columns out of sight.
 CREATE TABLE g (a INT, v INT AS (a * 2) VIRTUAL, s INT AS (a + 1) STORED, i INT INVISIBLE DEFAULT 5, t TEXT, f BIT(3), c TEXT COMPRESSED, UNIQUE (t(20)), KEY (v), KEY (s)) ENGINE=$ENGINE;
 INSERT INTO g (a, t, f, c) VALUES (1, 'one', b'101', REPEAT('c', 3000)), (2, NULL, NULL, NULL), (3, 'three', 0, '');
 ALTER TABLE g FORCE;

@@ -1,4 +1,5 @@
--- Ranges of two indexes of a table, one after the other, by a second handler each: it went on with the first index.
+-- Ranges of two indexes of a table, one after the other, by a second handler each: it
+-- went on with the first index.
 SET optimizer_switch='index_merge_sort_intersection=on,mrr=on,mrr_sort_keys=on,mrr_cost_based=off';
 CREATE TABLE p (id INT, a INT, b INT, c VARCHAR(30), PRIMARY KEY (id, a), KEY a (a), KEY b (b)) ENGINE=$ENGINE PARTITION BY HASH (id + a) PARTITIONS 5;
 INSERT INTO p SELECT seq, seq MOD 11, IF(seq MOD 13, seq MOD 9, NULL), CONCAT('v', seq MOD 17) FROM seq_1_to_1000;

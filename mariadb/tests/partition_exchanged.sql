@@ -1,5 +1,6 @@
--- A partition is exchanged with a table that has its unique keys from the beginning. Of InnoDB the server does not open the table
--- then: the other partitions have a key that was added later at another place.
+-- A partition is exchanged with a table that has its unique keys from the beginning. Of
+-- InnoDB the server does not open the table then: the other partitions have a key that was
+-- added later at another place.
 CREATE TABLE h (id INT PRIMARY KEY, a INT, b INT NOT NULL, UNIQUE KEY ka (a, id)) ENGINE=$ENGINE PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20));
 CREATE TABLE i (id INT PRIMARY KEY, a INT, b INT NOT NULL, UNIQUE KEY ka (a, id)) ENGINE=InnoDB PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20));
 INSERT INTO h VALUES (1, 1, 1), (11, 2, 2);

@@ -1,4 +1,5 @@
--- Rows of partitions come in the order of an index on a virtual column. InnoDB merges them by values that it has not computed.
+-- Rows of partitions come in the order of an index on a virtual column. InnoDB merges them by
+-- values that it has not computed.
 CREATE TABLE h (id INT PRIMARY KEY, v INT AS (id % 3) VIRTUAL, UNIQUE KEY k (v, id)) ENGINE=$ENGINE PARTITION BY HASH (id) PARTITIONS 4;
 CREATE TABLE i (id INT PRIMARY KEY, v INT AS (id % 3) VIRTUAL, UNIQUE KEY k (v, id)) ENGINE=InnoDB PARTITION BY HASH (id) PARTITIONS 4;
 INSERT INTO h (id) VALUES (1), (3), (4), (5), (6), (7), (10), (11);

@@ -38,7 +38,8 @@ UPDATE t, o SET t.b = t.b + 10, o.c = o.c + 10 WHERE t.c = o.c;
 DELETE t, o FROM t, o WHERE t.c + 10 = o.c AND o.id > 1;
 SELECT * FROM t ORDER BY a;
 SELECT * FROM o;
--- The end of a range, or what another index has, is judged by a column of which the index has the beginning.
+-- The end of a range, or what another index has, is judged by a column of which
+-- the index has the beginning.
 CREATE TABLE i (c1 TEXT, c2 INT, c3 VARCHAR(30), pk INT PRIMARY KEY, KEY k (c2, c1(10)), KEY d (c2 DESC, c3(4) DESC), KEY l (c3(2)), KEY x (c1(3))) ENGINE=$ENGINE;
 INSERT INTO i SELECT IF(seq % 2, 'zebra', 'apple'), seq % 50, CONCAT(IF(seq % 3, 'zebra', 'apple'), seq), seq FROM seq_1_to_1000;
 INSERT INTO i VALUES (NULL, 3, NULL, 1001), ('', 3, '', 1002), (NULL, NULL, 'zz', 1003);
@@ -87,7 +88,8 @@ SELECT a FROM p FORCE INDEX (z) WHERE a LIKE 'key3%' AND c = 2 ORDER BY a;
 SELECT a, b, c FROM p FORCE INDEX (q, z) WHERE b < 'ax2' OR a > 'key38' ORDER BY a, b;
 SELECT COUNT(*) FROM p x JOIN p y ON x.b = y.b AND x.c = y.c;
 CHECK TABLE b, c, m, v, t, i, p EXTENDED;
--- Partitions that are merged by an index which has only the beginning of a text: the server compares the text of rows that it wants nothing of.
+-- Partitions that are merged by an index which has only the beginning of a text: the server
+-- compares the text of rows that it wants nothing of.
 CREATE TABLE p (id INT PRIMARY KEY, a TEXT NOT NULL, b INT, KEY ka (b, a(4)), KEY kb (a(1), b)) ENGINE=$ENGINE
   PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (3), PARTITION p1 VALUES LESS THAN (7), PARTITION p2 VALUES LESS THAN MAXVALUE);
 INSERT INTO p VALUES (1, 'ca', 1), (4, 'b', NULL), (3, 'A', NULL), (0, 'cb', 11), (11, 'c', 9);
@@ -96,7 +98,8 @@ SELECT id FROM p FORCE INDEX (ka) ORDER BY b, id;
 SELECT 0 UNION SELECT id FROM p WHERE id IN (0, 10, 4);
 SELECT MAX(b) FROM p FORCE INDEX (kb) WHERE a >= 'c';
 DROP TABLE p;
--- Texts that compare otherwise than their beginnings do: an index of the beginning leads to those alone whose beginnings agree.
+-- Texts that compare otherwise than their beginnings do: an index of the beginning leads to those
+-- alone whose beginnings agree.
 CREATE TABLE g (id INT PRIMARY KEY, a VARCHAR(20) CHARACTER SET latin1 COLLATE latin1_german2_ci, KEY k (a(1))) ENGINE=$ENGINE;
 INSERT INTO g VALUES (1, 'ss'), (2, _latin1 x'DF'), (3, 'b');
 SELECT id FROM g IGNORE INDEX (k) WHERE a IN (_latin1 x'DF', 'b', 'd') ORDER BY id;

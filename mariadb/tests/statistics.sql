@@ -10,7 +10,8 @@ SELECT index_name, seq_in_index, column_name, IF(cardinality BETWEEN d * 0.7 AND
 EXPLAIN SELECT * FROM t WHERE many = 17 AND few = 1;
 EXPLAIN SELECT * FROM t WHERE id BETWEEN 5 AND 9;
 EXPLAIN SELECT COUNT(*) FROM t a JOIN t b ON a.many = b.id WHERE a.txt = 'v7';
--- The primary key is the order of the table: a part of it is read, changed, and locked, as a part, and what lies in order is not sorted.
+-- The primary key is the order of the table: a part of it is read, changed, and locked, as a part,
+-- and what lies in order is not sorted.
 FLUSH STATUS;
 SELECT SUM(LENGTH(txt)) FROM t WHERE id BETWEEN 5001 AND 17000;
 UPDATE t SET pair = pair + 1 WHERE id > 8000;

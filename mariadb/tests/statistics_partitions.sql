@@ -1,4 +1,5 @@
--- Rows per value of a partitioned table are those of its largest partition, whichever was counted or analyzed last.
+-- Rows per value of a partitioned table are those of its largest partition, whichever was
+-- counted or analyzed last.
 CREATE TABLE p (id INT PRIMARY KEY, k INT, d INT, KEY (k)) ENGINE=$ENGINE PARTITION BY RANGE (id)
   (PARTITION old VALUES LESS THAN (10000), PARTITION new VALUES LESS THAN (20000), PARTITION future VALUES LESS THAN MAXVALUE);
 INSERT INTO p SELECT seq, seq MOD 4, 1 FROM seq_1_to_4000;

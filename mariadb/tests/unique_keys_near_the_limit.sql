@@ -1,5 +1,5 @@
--- A key that is not cut, and a longer one that begins like it and has a hash that goes on like it: they are two keys, also where
--- an index is built.
+-- A key that is not cut, and a longer one that begins like it and has a hash that goes on like it:
+-- they are two keys, also where an index is built.
 CREATE TABLE u (id INT PRIMARY KEY, v VARBINARY(3072), UNIQUE KEY v (v)) ENGINE=$ENGINE;
 INSERT INTO u VALUES (1, REPEAT('\0', 2171));
 INSERT INTO u VALUES (2, REPEAT('\0', 2037));

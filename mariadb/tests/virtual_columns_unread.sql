@@ -1,4 +1,5 @@
--- Virtual columns that a statement has no use for are not computed, also in a table without a primary key.
+-- Virtual columns that a statement has no use for are not computed, also in a
+-- table without a primary key.
 CREATE TABLE t (a INT, b TEXT, v BLOB AS (LAST_VALUE(@a := @a + 1, a)) VIRTUAL) ENGINE=$ENGINE;
 INSERT INTO t (a, b) VALUES (1, REPEAT('x', 9000)), (2, REPEAT('y', 9000)), (3, 'z');
 SET @a = 0;

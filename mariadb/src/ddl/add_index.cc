@@ -1,11 +1,13 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
-/* Filling new indexes from the rows that there are: the engine sorts their entries. Sessions that change rows
-   meanwhile note what that does to the entries, and the engine has the notes in the end. */
+/* Filling new indexes from the rows that there are: the engine sorts their entries.
+   Sessions that change rows meanwhile note what that does to the entries, and the engine
+   has the notes in the end. */
 
 #include "alter.h"
 #include "rows.h"
@@ -16,7 +18,8 @@ using namespace holdfast;
 
 namespace {
 
-/* While it lives, only those columns of `table` are to be read that entries of the new indexes are made of. */
+/* While it lives, only those columns of `table` are to be read that entries of
+   the new indexes are made of. */
 class Only_columns_of
 {
 public:
@@ -110,8 +113,8 @@ hf_code ha_holdfast::add_entries(const Altered *ctx)
   return code;
 }
 
-/* Notes what a change of a row does to indexes that are being added: `before` is the row under `row_key`, or null, `after` the one under
-   `new_row.key`, or null. */
+/* Notes what a change of a row does to indexes that are being added: `before` is the row under
+   `row_key`, or null, `after` the one under `new_row.key`, or null. */
 int ha_holdfast::note_change(const uchar *before, const uchar *after)
 {
   std::shared_ptr<const New_indexes> added= share->being_added();

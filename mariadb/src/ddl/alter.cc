@@ -1,11 +1,14 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
-/* ALTER TABLE without copying: changes of the definition that mean nothing to what is stored, columns that come, go and move,
-   indexes that come and go, and tables that are made anew as they are. The new version of the definition is kept in the engine's catalog, so that after a crash the server knows which of two it has. */
+/* ALTER TABLE without copying: changes of the definition that mean nothing to what is stored,
+   columns that come, go and move, indexes that come and go, and tables that are made anew as they
+   are. The new version of the definition is kept in the engine's catalog, so that after a crash the
+   server knows which of two it has. */
 
 #include "alter.h"
 #include "defaults.h"
@@ -28,7 +31,8 @@ static const alter_table_operations CHANGED_COLUMNS= ALTER_ADD_STORED_BASE_COLUM
 /* The engine's catalog has the names and the order of indexes, and their pages. */
 static const alter_table_operations CHANGED_CATALOG= CHANGED_INDEXES | CHANGED_COLUMNS | ALTER_RENAME_INDEX;
 
-/* What means nothing to what is stored, beside what the server itself knows of. Whether rows refer to others is not looked at in place. */
+/* What means nothing to what is stored, beside what the server itself knows of. Whether rows refer
+   to others is not looked at in place. */
 static const alter_table_operations NOTHING_STORED= ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_INDEX_IGNORABILITY |
   ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
 
@@ -68,8 +72,8 @@ uint kept_key(const TABLE *table, const Alter_inplace_info *info, const KEY &alt
   return MAX_KEY;
 }
 
-/* Whether an index of this key can come or go by itself. Whether a virtual column is stored in the rows depends on the
-   indexes that it is in. */
+/* Whether an index of this key can come or go by itself. Whether a virtual column is stored in the
+   rows depends on the indexes that it is in. */
 bool stands_alone(const KEY &key)
 {
   if (key.flags & (HA_FULLTEXT | HA_SPATIAL) || key.algorithm == HA_KEY_ALG_LONG_HASH)
@@ -110,7 +114,8 @@ bool has_one_default(const Field *field)
   return !field->vcol_info && !differs && field->unireg_check != Field::NEXT_NUMBER && !field->compression_method();
 }
 
-/* Where the altered table's columns come from. A column that has the name of one that goes is a new one. */
+/* Where the altered table's columns come from. A column that has the name of
+   one that goes is a new one. */
 Sources sources_of(const Alter_inplace_info *info)
 {
   Sources sources;
@@ -170,14 +175,16 @@ bool can_change_indexes(const TABLE *table, const TABLE *altered, const Alter_in
   return true;
 }
 
-/* Whether the reference is there before and after a statement that leaves `all` to the table `name`. */
+/* Whether the reference is there before and after a statement that leaves
+   `all` to the table `name`. */
 bool stays(const Reference &reference, const std::string &name, const References &all)
 {
   return reference.child != name ||
     std::any_of(all.begin(), all.end(), [&](const Reference &other) { return other.name == reference.name; });
 }
 
-/* Whether a column goes that refers to others, or is referred to. The server says what is wrong with that, if it is to copy the table. */
+/* Whether a column goes that refers to others, or is referred to. The server says what is wrong
+   with that, if it is to copy the table. */
 bool drops_reference(const std::string &name, const Alter_info *info, const References &all)
 {
   auto drops= [&](const std::vector<std::string> &columns)
@@ -233,7 +240,8 @@ bool misses_index(const TABLE *table, const TABLE *altered, const std::vector<st
 
 } // namespace
 
-/* A longer VARCHAR: a row has lengths of its own. Keys are made for a length, as may be what tells partitions apart. */
+/* A longer VARCHAR: a row has lengths of its own. Keys are made for a length, as may be
+   what tells partitions apart. */
 bool ha_holdfast::can_convert_nocopy(const Field &field, const Column_definition &altered) const
 {
   static const uint MATTERS= PART_KEY_FLAG | FIELD_IN_PART_FUNC_FLAG;
@@ -243,8 +251,8 @@ bool ha_holdfast::can_convert_nocopy(const Field &field, const Column_definition
     !field.vcol_info && !altered.vcol_info;
 }
 
-/* Whether AUTO_INCREMENT = n needs no copy: a number that is not lower is taken as it is, a lower one is compared with the
-   largest that an index has. */
+/* Whether AUTO_INCREMENT = n needs no copy: a number that is not lower is taken as it is, a lower
+   one is compared with the largest that an index has. */
 bool ha_holdfast::can_set_auto_increment(ulonglong value) const
 {
   uint64_t next= 0;
@@ -253,7 +261,8 @@ bool ha_holdfast::can_set_auto_increment(ulonglong value) const
      (hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next) == HF_OK && value >= next));
 }
 
-/* The number that the next row gets: `value`, or the one behind the largest that there is. No other session uses the table. */
+/* The number that the next row gets: `value`, or the one behind the largest that there is. No
+   other session uses the table. */
 int ha_holdfast::set_auto_increment(ulonglong value)
 {
   uint64_t next= 0;
@@ -268,8 +277,9 @@ int ha_holdfast::set_auto_increment(ulonglong value)
   return reset_auto_increment(MY_MAX(value, behind));
 }
 
-/* The server itself knows which changes are of names, defaults and comments alone. Of those, two are something to the
-   engine: indexed virtual columns are stored, and the catalog has the names of indexes. */
+/* The server itself knows which changes are of names, defaults and comments alone. Of
+   those, two are something to the engine: indexed virtual columns are stored, and the
+   catalog has the names of indexes. */
 enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
   alter_table_operations all= info->handler_flags;

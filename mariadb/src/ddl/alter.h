@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* An ALTER TABLE in place, between the server's calls of it. */
 
@@ -16,7 +17,8 @@
 
 namespace holdfast {
 
-/* Indexes that are being added: what it takes to make their entries from rows of the table as it was. */
+/* Indexes that are being added: what it takes to make their entries from
+   rows of the table as it was. */
 class New_indexes
 {
 public:
@@ -28,7 +30,8 @@ public:
   /* The altered table's number of new index `i`. */
   uint number(uint i) const { return numbers[i]; }
 
-  /* How many of the `length` bytes of an index key, which an entry of `whole` bytes begins with, have to be unique. */
+  /* How many of the `length` bytes of an index key, which an entry of `whole` bytes
+     begins with, have to be unique. */
   size_t unique_bytes(uint i, const uchar *record, size_t length, size_t whole) const
   {
     return unique[i] && !key(i).has_null(record) ? length : whole;

@@ -1,12 +1,13 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
-/* Making a table anew (FORCE, ENGINE = that which it has, OPTIMIZE TABLE): its rows and their entries go into a new table
-   that takes its place. No value goes through the server, which would judge it by the session's modes. Other sessions read
-   the rows meanwhile. */
+/* Making a table anew (FORCE, ENGINE = that which it has, OPTIMIZE TABLE): its rows and their
+   entries go into a new table that takes its place. No value goes through the server, which would
+   judge it by the session's modes. Other sessions read the rows meanwhile. */
 
 #include "alter.h"
 #include "rows.h"
@@ -18,8 +19,9 @@ using namespace holdfast;
 static const alter_table_operations SAME_TABLE= ALTER_RECREATE_TABLE | ALTER_CHANGE_CREATE_OPTION |
   ALTER_CHANGE_COLUMN_DEFAULT | ALTER_PARTITIONED;
 
-/* Whether a table that is made anew stays what it is beside its comment and its next number. The history of a table with
-   system versioning is carried over like other rows. The server writes the file of a sequence otherwise. */
+/* Whether a table that is made anew stays what it is beside its comment and its next number. The
+   history of a table with system versioning is carried over like other rows. The server writes the
+   file of a sequence otherwise. */
 bool ha_holdfast::can_make_anew(const Alter_inplace_info *info) const
 {
   static const uint SAME_OPTIONS= HA_CREATE_USED_ENGINE | HA_CREATE_USED_COMMENT | HA_CREATE_USED_AUTO;

@@ -1,14 +1,17 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
-/* The target of a copy (ALTER TABLE): no other session can reach the table, and it is dropped if the copy fails or the server does.
-   So rows are loaded without undo, locks or a comparison with each other; a duplicate key may be found at the end only.
+/* The target of a copy (ALTER TABLE): no other session can reach the table, and it is dropped if
+   the copy fails or the server does. So rows are loaded without undo, locks or a comparison with
+   each other; a duplicate key may be found at the end only.
 
-   The rows are durable before the server hears that they are there: from then on a crash has it drop the table that was copied, and the
-   statement's transaction, which changes no row, waits for nothing. */
+   The rows are durable before the server hears that they are there: from then on a crash
+   has it drop the table that was copied, and the statement's transaction, which changes
+   no row, waits for nothing. */
 
 #include "plugin/errors.h"
 #include "handler/ha_holdfast.h"
@@ -47,7 +50,8 @@ int ha_holdfast::extra(enum ha_extra_function what)
   }
 }
 
-/* Whether the table can be filled unseen: for some unique keys the server looks into it meanwhile, and this engine for what rows refer to. */
+/* Whether the table can be filled unseen: for some unique keys the server looks into it meanwhile,
+   and this engine for what rows refer to. */
 bool ha_holdfast::can_load() const
 {
   const References references= references_of(name);
@@ -119,8 +123,8 @@ int ha_holdfast::end_copy()
   return error;
 }
 
-/* What the server is to be told of a load. If a key is there twice, the record becomes the row that came second, for the
-   message. */
+/* What the server is to be told of a load. If a key is there twice, the record becomes the row that
+   came second, for the message. */
 int ha_holdfast::load_failed(hf_load *failed, hf_code code)
 {
   uint32_t index;

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* Creating, opening, renaming and dropping tables. */
 
@@ -129,7 +130,8 @@ int ha_holdfast::take_references(const std::string &table, const TABLE *form, co
   return error;
 }
 
-/* The table that is altered, if `table` is a copy of it that gets another name; none of a partition, to which no table refers. */
+/* The table that is altered, if `table` is a copy of it that gets another name; none of a
+   partition, to which no table refers. */
 static std::string replaced_by(THD *thd, const std::string &table, const TABLE_SHARE *definition)
 {
   const TABLE_LIST *altered= thd->lex->first_select_lex()->table_list.first;
@@ -139,7 +141,8 @@ static std::string replaced_by(THD *thd, const std::string &table, const TABLE_S
   return before == name_in_engine(definition->db, definition->table_name) ? "" : before;
 }
 
-/* Says that the engine has a table, of which the server has no file: for itself it would say that a table cannot be made. */
+/* Says that the engine has a table, of which the server has no file: for itself it would say
+   that a table cannot be made. */
 static void say_exists(THD *thd, const std::string &table)
 {
   String text;
@@ -214,14 +217,16 @@ int ha_holdfast::delete_table(const char *path)
   return holdfast::drop_table(nullptr, path);
 }
 
-/* Whether the server does what a crash has kept a statement from doing. References do not matter then: the copy of a table is about
-   to take its name, or the statement had the checks off. A copy that did not get its name would be lost. */
+/* Whether the server does what a crash has kept a statement from doing. References do not matter
+   then: the copy of a table is about to take its name, or the statement had the checks off. A copy
+   that did not get its name would be lost. */
 static bool is_recovery(THD *thd)
 {
   return !thd || thd_sql_command(thd) == SQLCOM_END;
 }
 
-/* The name by which others refer to a table that is renamed; none if they go on to refer to what has that name. */
+/* The name by which others refer to a table that is renamed; none if they go on to
+   refer to what has that name. */
 static std::string name_for_others(const std::string &from, const std::string &to)
 {
   if (is_in_passing(to))
@@ -253,8 +258,9 @@ static bool has_definition(const char *path)
   return !access((std::string(path) + reg_ext).c_str(), F_OK);
 }
 
-/* The version of the definition whose file is there already, under the new name of a table: the table
-   takes the place of another one, or is a partition that becomes a table. Empty if there is none. */
+/* The version of the definition whose file is there already, under the new name of a
+   table: the table takes the place of another one, or is a partition that becomes a
+   table. Empty if there is none. */
 static std::string version_under(THD *thd, const std::string &to, const char *path)
 {
   bool is_partition= to.find("#P#") != std::string::npos;
@@ -264,8 +270,8 @@ static std::string version_under(THD *thd, const std::string &to, const char *pa
   return there.table() ? Definition(there.table()->s, false).version : "";
 }
 
-/* A table that refers to one called `before` refers to it under its new name, from the same moment on.
-   If `version` is not empty, it becomes the version of the renamed table's definition. */
+/* A table that refers to one called `before` refers to it under its new name, from the same moment
+   on. If `version` is not empty, it becomes the version of the renamed table's definition. */
 static hf_code rename_with_references(const std::string &before, const std::string &from, const std::string &to, const std::string &version)
 {
   Definitions definitions;
@@ -306,8 +312,8 @@ static hf_code rename_with_references(const std::string &before, const std::stri
   return HF_OK;
 }
 
-/* An error if those that refer to `referred` cannot refer to the table that gets the name `to`, whose
-   file is under `path`. */
+/* An error if those that refer to `referred` cannot refer to the table that gets the name `to`,
+   whose file is under `path`. */
 static int check_renamed(THD *thd, const std::string &referred, const std::string &to, const char *path)
 {
   if (references_to(referred).empty())
@@ -402,8 +408,8 @@ static bool is_needed(THD *thd, const std::string &table)
   return false;
 }
 
-/* A CREATE ... SELECT that fails drops its table before the statement is rolled back, and would wait for itself. What
-   it has written goes with the table. */
+/* A CREATE ... SELECT that fails drops its table before the statement is rolled back, and would
+   wait for itself. What it has written goes with the table. */
 static void leave_new_table(THD *thd)
 {
   Connection *connection= thd && thd_sql_command(thd) == SQLCOM_CREATE_TABLE ? Connection::existing(thd) : nullptr;

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "definition.h"
 
@@ -32,7 +33,8 @@ Definition::Definition(hf_slice bytes)
   statistics.assign((const char *) at, end - at);
 }
 
-/* Takes the history off the front, if the format has one. False if it should be there and is not. */
+/* Takes the history off the front, if the format has one. False if it
+   should be there and is not. */
 bool Definition::decode_history(const uchar **from, const uchar *end)
 {
   if (format == FORMAT_WITH_BEGINNINGS)

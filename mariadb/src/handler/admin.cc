@@ -1,15 +1,16 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* CHECK TABLE and OPTIMIZE TABLE.
 
-   A check has two parts. The engine reads every page of the file and walks every tree. What it cannot know is checked
-   here, at one snapshot: that every row is one, that it has the entries which its columns give, and that there are no
-   others. The entries that the rows give are summed up, and those that are there; so nothing is looked up unless
-   something is wrong. */
+   A check has two parts. The engine reads every page of the file and walks every tree. What it
+   cannot know is checked here, at one snapshot: that every row is one, that it has the entries
+   which its columns give, and that there are no others. The entries that the rows give are summed
+   up, and those that are there; so nothing is looked up unless something is wrong. */
 
 #include "plugin/errors.h"
 #include "ha_holdfast.h"
@@ -51,7 +52,8 @@ static bool operator==(const hf_entry_sum &a, const hf_entry_sum &b)
   return a.count == b.count && a.hashes == b.hashes;
 }
 
-/* Goes through what an index has at the snapshot. `each` is given keys and values; what it returns, if not 0, is the end of it. */
+/* Goes through what an index has at the snapshot. `each` is given keys and values; what it returns,
+   if not 0, is the end of it. */
 template <class Each> int ha_holdfast::each_entry(uint index, Each each)
 {
   static const Bytes open;
@@ -77,7 +79,8 @@ template <class Each> int ha_holdfast::each_entry(uint index, Each each)
   }
 }
 
-/* Goes through the rows. `each` finds the row in record[0] and its key in row_key, and is told whether it could be decoded. */
+/* Goes through the rows. `each` finds the row in record[0] and its key in row_key, and is told
+   whether it could be decoded. */
 int ha_holdfast::each_row(const std::function<int(bool)> &each)
 {
   return each_entry(0, [&](const hf_slice &key, const hf_slice &value) {
@@ -141,9 +144,10 @@ int ha_holdfast::find_lacking(Findings *findings, uint key_no)
   });
 }
 
-/* Rows and entries each in one scan; only where they do not agree, entry by entry. A transaction of the check reads all of
-   them, without locks: those that SERIALIZABLE or LOCK TABLES ask for would wait for other transactions. The statement has
-   committed what its session had begun, so nothing of that is missed. */
+/* Rows and entries each in one scan; only where they do not agree, entry by entry. A transaction
+   of the check reads all of them, without locks: those that SERIALIZABLE or LOCK TABLES ask for
+   would wait for other transactions. The statement has committed what its session had begun, so
+   nothing of that is missed. */
 int ha_holdfast::check_entries(Findings *findings)
 {
   if (int error= begin_alone())
@@ -177,7 +181,8 @@ int ha_holdfast::check_entries(Findings *findings)
   return error || agree ? error : fail(verify(findings, true));
 }
 
-/* What the engine knows: pages and trees, and if `entries`, whether those of other indexes lead to rows. */
+/* What the engine knows: pages and trees, and if `entries`, whether those of
+   other indexes lead to rows. */
 hf_code ha_holdfast::verify(Findings *findings, bool entries)
 {
   return hf_table_verify(database, slice(name), entries, collect_finding, findings);

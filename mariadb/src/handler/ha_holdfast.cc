@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "ha_holdfast.h"
 #include "plugin/errors.h"
@@ -95,8 +96,8 @@ static bool is_to_be_copied(THD *thd, thr_lock_type type)
                                        command == SQLCOM_DROP_INDEX || command == SQLCOM_OPTIMIZE);
 }
 
-/* Whether a function that changes tables, and is going to the binary log as the statement that calls it, reads this one: what it
-   reads has to be the same where the statement is run again. */
+/* Whether a function that changes tables, and is going to the binary log as the statement that
+   calls it, reads this one: what it reads has to be the same where the statement is run again. */
 static bool reads_to_log(thr_lock_type type, int command)
 {
   return type == TL_READ_NO_INSERT && command == SQLCOM_SELECT;
@@ -248,8 +249,8 @@ int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bo
   return fail(hf_cursor_seek(scan.cursor, transaction(), &where));
 }
 
-/* Stands at the entry read last, or at the end that was come to, to go on in a direction to the end of the range that the server reads, or of
-   the index. */
+/* Stands at the entry read last, or at the end that was come to, to go on in a direction to the end
+   of the range that the server reads, or of the index. */
 int ha_holdfast::seek_from_here(bool backward)
 {
   scan.is_bounded= end_range && !backward;
@@ -263,9 +264,11 @@ int ha_holdfast::seek_from_here(bool backward)
     : seek(place.entry_key, false, scan.is_bounded ? range_read.end : open, false, false);
 }
 
-/* Whether entries do, without their rows. A locking read that is going to write locks the row, whatever the index has. The server wants the
-   columns of the primary key, too, since it may ask for the row's position; where a key was cut, the columns themselves are compared; and a
-   partitioned table that merges its partitions compares all columns of the key, also those of which entries have only the beginning. */
+/* Whether entries do, without their rows. A locking read that is going to write locks the row,
+   whatever the index has. The server wants the columns of the primary key, too, since it may ask
+   for the row's position; where a key was cut, the columns themselves are compared; and a
+   partitioned table that merges its partitions compares all columns of the key, also those of which
+   entries have only the beginning. */
 bool ha_holdfast::is_covered()
 {
   return scan.index != 0 && reading.lock != HF_LOCK_EXCLUSIVE && keyread_enabled() && active_index != MAX_KEY &&
@@ -312,7 +315,8 @@ void ha_holdfast::pass_shown()
   ahead.asked= 1;
 }
 
-/* The statement is over, without a reset. A read that goes on afterwards seeks from the place of the entry read last. */
+/* The statement is over, without a reset. A read that goes on afterwards seeks from the
+   place of the entry read last. */
 void ha_holdfast::leave_cursor()
 {
   pass_shown();
@@ -337,7 +341,8 @@ hf_code ha_holdfast::show_entries()
   return code;
 }
 
-/* The next entry of the cursor. If the last one was locked by others and the server wants it, that one again, as soon as it is not. */
+/* The next entry of the cursor. If the last one was locked by others and the server wants it, that
+   one again, as soon as it is not. */
 inline hf_code ha_holdfast::next_entry(hf_slice *key, hf_slice *value)
 {
   if (!scan.locks && !has_shown())
@@ -391,7 +396,8 @@ int ha_holdfast::fetch(uchar *record, int not_found)
   }
 }
 
-/* Whether the entry that was read, with so many bytes of index key, does not have its columns: the row has. */
+/* Whether the entry that was read, with so many bytes of index key, does not have
+   its columns: the row has. */
 bool ha_holdfast::is_cut(size_t index_key) const
 {
   return share->keys[active_index].is_cut(index_key) ||
@@ -406,24 +412,6 @@ bool ha_holdfast::decode_entry(uchar *record, hf_slice key, hf_slice value)
   return take_length(&rest, rest_end, &prefix) &&
     share->keys[active_index].decode(table, record, &at, end, &rest, rest_end) &&
     (!share->has_primary_key() || primary_key().decode(table, record, &at, end, &rest, rest_end));
-}
-
-/* What the condition that was pushed down says about the record: 0 it holds, HA_ERR_KEY_NOT_FOUND it does not, else why
-   no more entries are to be read. The server would have the end of the range judged by the record, too, which may be that of an entry. */
-int ha_holdfast::check_pushed_condition()
-{
-  key_range *end= end_range;
-  end_range= nullptr;
-  check_result_t result= handler_index_cond_check(this);
-  end_range= end;
-  switch (result) {
-  case CHECK_POS:
-    return 0;
-  case CHECK_ABORTED_BY_USER:
-    return HA_ERR_ABORTED_BY_USER;
-  default:
-    return HA_ERR_KEY_NOT_FOUND;
-  }
 }
 
 int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
@@ -501,8 +489,8 @@ int ha_holdfast::read_by_row_key(uchar *record, int not_found)
   return show_row(record, bytes, head_only, not_found);
 }
 
-/* The row under `row_key`, or its head, as a record. If the head does not do, the whole row is read, and no more heads by this
-   statement. */
+/* The row under `row_key`, or its head, as a record. If the head does not do, the whole row is
+   read, and no more heads by this statement. */
 int ha_holdfast::show_row(uchar *record, hf_slice bytes, bool head_only, int not_found)
 {
   Row_layout::Decoded decoded= share->layout.decode(table, record, bytes.data, bytes.len, all_columns());
@@ -515,7 +503,8 @@ int ha_holdfast::show_row(uchar *record, hf_slice bytes, bool head_only, int not
   return decoded == Row_layout::DECODED ? 0 : damaged();
 }
 
-/* The row read last does not qualify. At READ COMMITTED its locks are given up, unless the transaction had them before. */
+/* The row read last does not qualify. At READ COMMITTED its locks are given up, unless the
+   transaction had them before. */
 void ha_holdfast::unlock_row()
 {
   place.given_unlocked= false;
@@ -565,7 +554,8 @@ int ha_holdfast::rnd_next(uchar *record)
   return error;
 }
 
-/* A position is the row's key; one of variable length with its length at the end, so that positions sort like keys. */
+/* A position is the row's key; one of variable length with its length at the end, so that
+   positions sort like keys. */
 void ha_holdfast::position(const uchar *record)
 {
   key_a.clear();

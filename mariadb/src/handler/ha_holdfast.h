@@ -1,17 +1,19 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* The handler: a table as one statement uses it.
 
-   Index 0 of the engine's table holds the rows, under the primary key or a hidden row id; the others hold entries, whose
-   key is the index key followed by the row's key. An entry's value is the length of the index key (LEB128), and what a
-   covered query needs and weights cannot give back. Every index has versions and locks of its own, so a covered query needs no row.
+   Index 0 of the engine's table holds the rows, under the primary key or a hidden row id; the
+   others hold entries, whose key is the index key followed by the row's key. An entry's value is
+   the length of the index key (LEB128), and what a covered query needs and weights cannot give
+   back. Every index has versions and locks of its own, so a covered query needs no row.
 
-   One cursor at a time. It holds no page between calls; its bytes, and with them the blobs of the record, are valid
-   until the next row is read. */
+   One cursor at a time. It holds no page between calls; its bytes, and with them the blobs of the
+   record, are valid until the next row is read. */
 
 #ifndef HOLDFAST_HANDLER_H
 #define HOLDFAST_HANDLER_H

@@ -1,13 +1,15 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* Reading by an index.
 
-   Where a range ends is told by the bytes of keys: the cursor ends there. A record is asked only where the end was cut; then it is
-   that of the row, since an entry may have less than the columns of its key. */
+   Where a range ends is told by the bytes of keys: the cursor ends there. A record is
+   asked only where the end was cut; then it is that of the row, since an entry may have
+   less than the columns of its key. */
 
 #include "ha_holdfast.h"
 
@@ -67,7 +69,8 @@ int ha_holdfast::read_range_next()
   return within_range(ha_index_next(table->record[0]));
 }
 
-/* Passes over rows that are not in the range: there are such if its end was cut. Else the cursor has none. */
+/* Passes over rows that are not in the range: there are such if its end was cut.
+   Else the cursor has none. */
 int ha_holdfast::within_range(int error)
 {
   while (!error && range_read.is_end_loose && !eq_range && compare_key2(end_range) > 0)
@@ -90,8 +93,8 @@ struct Search
   /* There is nothing in its direction. */
   bool is_empty= false;
 
-  /* `lower` is the key, `upper` the end of all keys that begin with it; with a loose key they are of a part of it. False if
-     there is no such search. */
+  /* `lower` is the key, `upper` the end of all keys that begin with it; with a loose key they are
+     of a part of it. False if there is no such search. */
   bool begin(enum ha_rkey_function find, const Bytes &lower, const Bytes &upper, bool is_loose)
   {
     switch (find) {
@@ -192,7 +195,8 @@ int ha_holdfast::index_next_same(uchar *record, const uchar *key, uint length)
   return handler::index_next_same(record, key, length);
 }
 
-/* Goes to the next entry in a direction. From behind the last one it goes back to that, as from before the first one. */
+/* Goes to the next entry in a direction. From behind the last one it goes back to that, as
+   from before the first one. */
 inline int ha_holdfast::step(uchar *record, bool backward)
 {
   if (place.beyond == (backward ? BEFORE_ALL : BEHIND_ALL))

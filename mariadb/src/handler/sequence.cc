@@ -1,19 +1,22 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
-/* Sequences. The server keeps a sequence as a table of one row. What a statement reads and writes there is outside the
-   transaction of its session: a rollback gives no value back, no session waits for the commit of another one that took
-   values, and no snapshot is too old for it. The session has a transaction all the same, as the server expects of a
-   statement that uses a table: without autocommit it is in one afterwards.
+/* Sequences. The server keeps a sequence as a table of one row. What a statement reads and writes
+   there is outside the transaction of its session: a rollback gives no value back, no session waits
+   for the commit of another one that took values, and no snapshot is too old for it. The session
+   has a transaction all the same, as the server expects of a statement that uses a table: without
+   autocommit it is in one afterwards.
 
-   A handler of a sequence runs transactions of its own. One that reads sees the newest row, and ends with its scan: under
-   LOCK TABLES the server does not tell the handler of a sequence where a statement ends. One that writes commits with
-   each row, as durably as the session's commits are, before the server hands out what the row reserves. The server's
-   mutex of the sequence orders the writers; a reader takes no locks, so that two handlers of one statement do not wait
-   for each other.
+   A handler of a sequence runs transactions of its own. One that reads sees the newest row, and
+   ends with its scan: under LOCK TABLES the server does not tell the handler of a sequence
+   where a statement ends. One that writes commits with each row, as durably as the session's
+   commits are, before the server hands out what the row reserves. The server's mutex of the
+   sequence orders the writers; a reader takes no locks, so that two handlers of one statement
+   do not wait for each other.
 
    Lock order: the server's mutex of the sequence -> the row. */
 

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "share.h"
 #include "ddl/definition.h"
@@ -76,8 +77,9 @@ static std::vector<Index_key> keys_of(const TABLE *table)
   return keys;
 }
 
-/* The bytes that a row's key may take of the `limit` for itself and an index key together: as many as text of its length
-   usually does, a quarter of them in any case, and never so many that nothing is left for the other. */
+/* The bytes that a row's key may take of the `limit` for itself and an index key together: as many
+   as text of its length usually does, a quarter of them in any case, and never so many that
+   nothing is left for the other. */
 static size_t row_key_limit(const Index_key &key, size_t limit)
 {
   return MY_MIN(MY_MAX(key.usual_length() + 1, limit / 4), limit / 4 * 3);
@@ -95,8 +97,8 @@ size_t key_limit(const TABLE *table, uint key_no)
   return key_no == primary_key ? row_key.cut_at() : limit - row_key.max_length();
 }
 
-/* The version of the server's definition of a table; none if the table is partitioned, or its file is
-   too old to have one. */
+/* The version of the server's definition of a table; none if the table is partitioned, or its
+   file is too old to have one. */
 static std::string version_of(const TABLE_SHARE *share)
 {
   bool is_partitioned= share->partition_info_str_len != 0;
@@ -150,7 +152,8 @@ hf_code Share::open(const std::string &name)
   return code;
 }
 
-/* Their order is none of the server's: it sorts keys by what they are, and so otherwise when others come and go. */
+/* Their order is none of the server's: it sorts keys by what they are, and so
+   otherwise when others come and go. */
 bool Share::find_indexes()
 {
   index_numbers.assign(keys.size(), 0);
@@ -289,8 +292,8 @@ std::shared_ptr<const Statistics> Share::known_statistics()
   return known;
 }
 
-/* Whether there are too many or too few rows by now for what was counted, or too many have got other
-   keys. In a small table, where wrong numbers do little harm, all may have. */
+/* Whether there are too many or too few rows by now for what was counted, or too many have got
+   other keys. In a small table, where wrong numbers do little harm, all may have. */
 bool Share::is_out_of_date(const Statistics &counted, uint64_t rows) const
 {
   static const uint64_t FEW_ROWS= 8, FEW_MOVED= 200;

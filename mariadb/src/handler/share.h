@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* What all handlers of a table share. */
 
@@ -26,13 +27,13 @@ class New_indexes;
 /* The engine's name of the table that the server knows by `path`. */
 std::string table_name(const char *path);
 
-/* The engine's name of an index, which has no control characters: in place of one it has a character
-   beyond those that names of the server can have. And the server's name. */
+/* The engine's name of an index, which has no control characters: in place of one it has a
+   character beyond those that names of the server can have. And the server's name. */
 std::string index_name(const LEX_CSTRING &name);
 std::string server_index_name(hf_slice name);
 
-/* Number of the engine's index for the server's key `key_no` in a new table. Index 0 holds the rows, ordered by the
-   primary key or by a hidden row id. */
+/* Number of the engine's index for the server's key `key_no` in a new table. Index 0 holds the
+   rows, ordered by the primary key or by a hidden row id. */
 inline uint first_index_no(const TABLE_SHARE *share, uint key_no)
 {
   if (key_no == share->primary_key)
@@ -46,9 +47,9 @@ size_t key_limit(const TABLE *table, uint key_no);
 /* Bytes of a hidden row id. */
 static const uint ROW_ID_LENGTH= 8;
 
-/* How values of AUTO_INCREMENT are taken. A statement that takes values without knowing how many locks the name for its time, so
-   that they are consecutive: a replica that runs the statement again gets the same ones. Others lock it only while such a
-   statement is there. */
+/* How values of AUTO_INCREMENT are taken. A statement that takes values without knowing how many
+   locks the name for its time, so that they are consecutive: a replica that runs the statement
+   again gets the same ones. Others lock it only while such a statement is there. */
 struct Numbers
 {
   std::mutex mutex;     // held for a moment, while values are taken
@@ -86,9 +87,9 @@ public:
   /* Whether the engine has them all, and no others. */
   bool has_all_indexes() const { return indexes_found; }
 
-  /* Whether the server's definition is the one that the rows are kept by. Nothing is known of two kinds:
-     the server changes the definition of a partitioned table without a word to the partitions that stay,
-     and a file that is older than versions has none. */
+  /* Whether the server's definition is the one that the rows are kept by. Nothing is known of two
+     kinds: the server changes the definition of a partitioned table without a word to the
+     partitions that stay, and a file that is older than versions has none. */
   bool is_of_version() const { return version_agrees; }
 
   /* Of keys and rows. */
@@ -108,8 +109,8 @@ public:
   /* Counts thoroughly, and keeps that in the catalog. */
   hf_code analyze(const std::string &name);
 
-  /* The indexes that are being added while rows change; null if there are none. No session is in the middle of a
-     statement with the table when they begin to be. */
+  /* The indexes that are being added while rows change; null if there are none. No session is in
+     the middle of a statement with the table when they begin to be. */
   std::shared_ptr<const New_indexes> being_added() const
   {
     return are_indexes_added.load(std::memory_order_acquire) ? std::atomic_load(&new_indexes) : nullptr;
@@ -120,8 +121,8 @@ public:
     are_indexes_added= indexes != nullptr;
   }
 
-  /* What the table refers to and what refers to it, with definitions that stay for the statement; null if there is nothing. Without
-     `wait` definitions that are being changed are an error. */
+  /* What the table refers to and what refers to it, with definitions that stay for the statement;
+     null if there is nothing. Without `wait` definitions that are being changed are an error. */
   int links(THD *thd, TABLE *table, const std::string &name, bool wait, std::shared_ptr<const Links> *out);
 
   /* The links, which the share has no more. */
@@ -170,8 +171,8 @@ private:
   uint64_t bytes_of_page= 0;
 };
 
-/* Gives up the links of all tables, which are to be made anew. Links keep tables at their other ends
-   open, and with them the files of those that were dropped or replaced. */
+/* Gives up the links of all tables, which are to be made anew. Links keep tables at their other
+   ends open, and with them the files of those that were dropped or replaced. */
 void forget_links();
 
 } // namespace holdfast

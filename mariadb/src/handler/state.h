@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* What a handler keeps between calls, by purpose. "Until the statement ends" is until
    `ha_holdfast::reset`. */
@@ -36,7 +37,8 @@ struct Reading
   bool heads_refused= false;
   /* The server wants the columns of the index and of the primary key only. `extra` sets and clears
      it, the end of the statement clears it. The second handler of a multi-range read, which finds
-     the rows that the first one reads, is told so by nothing else; `index_init` makes that known. */
+     the rows that the first one reads, is told so by nothing else;
+     `index_init` makes that known. */
   bool keys_only= false;
 };
 

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* What the optimiser asks. */
 
@@ -83,8 +84,8 @@ void ha_holdfast::show_large_values()
   stats.mean_rec_length= stats.records ? (ulong) (stats.data_file_length / stats.records) : 0;
 }
 
-/* Whether the table's rows per value are those of this handler: a partitioned table has those of its
-   largest partition, and all partitions write to the same place. */
+/* Whether the table's rows per value are those of this handler: a partitioned table has those of
+   its largest partition, and all partitions write to the same place. */
 bool ha_holdfast::speaks_for_table() const
 {
   if (!table->part_info || table->file->ht != partition_hton)
@@ -97,8 +98,8 @@ bool ha_holdfast::speaks_for_table() const
   return true;
 }
 
-/* Rows per value of the first parts of each key. All parts of the primary key that the server puts behind a key make it
-   unique; a part of them is taken to go half of the way. */
+/* Rows per value of the first parts of each key. All parts of the primary key that the server puts
+   behind a key make it unique; a part of them is taken to go half of the way. */
 void ha_holdfast::set_rec_per_key(const Statistics &counted)
 {
   double rows= (double) MY_MAX(counted.rows, 1);
@@ -159,8 +160,9 @@ double ha_holdfast::scan_time()
   return (double) estimates.leaf_pages + 1;
 }
 
-/* A range of the primary key is a part of the table's pages, in order. The server takes it for a read of each row by itself, and then reads the
-   whole table for every larger range (and, in a DELETE, locks it), or sorts what lies in order. */
+/* A range of the primary key is a part of the table's pages, in order. The server takes it for a
+   read of each row by itself, and then reads the whole table for every larger range (and, in a
+   DELETE, locks it), or sorts what lies in order. */
 double ha_holdfast::read_time(uint index, uint ranges, ha_rows rows)
 {
   if (index != table_share->primary_key)

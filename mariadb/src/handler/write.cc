@@ -1,12 +1,14 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
-/* Writing rows: the row itself, then the entries of the other indexes, in the order of the keys, then what references ask for; what a new row
-   refers to is looked for before the entry of each key. Whatever fails in the middle is undone, so that the server can go on with the row
-   (REPLACE, ON DUPLICATE KEY UPDATE, IGNORE). */
+/* Writing rows: the row itself, then the entries of the other indexes, in the order of the keys,
+   then what references ask for; what a new row refers to is looked for before the entry of each
+   key. Whatever fails in the middle is undone, so that the server can go on with the row (REPLACE,
+   ON DUPLICATE KEY UPDATE, IGNORE). */
 
 #include "plugin/errors.h"
 #include "ha_holdfast.h"
@@ -26,7 +28,8 @@ int ha_holdfast::take_row_id()
   return 0;
 }
 
-/* The entry of an index for a row: its key, what is kept beside it, and the length of the index key in it. */
+/* The entry of an index for a row: its key, what is kept beside it, and the
+   length of the index key in it. */
 void ha_holdfast::make_entry(const Index_key &index, const uchar *record, const Bytes &row_key_arg, Bytes *key,
                              Bytes *rest, size_t *prefix)
 {
@@ -63,7 +66,8 @@ int ha_holdfast::insert_row()
   return fail(code);
 }
 
-/* Of each key first the rows that the new one refers to: a row that is refused for one of them waits for no row with an equal later key. */
+/* Of each key first the rows that the new one refers to: a row that is refused for one of them
+   waits for no row with an equal later key. */
 int ha_holdfast::insert_entries(const uchar *record)
 {
   const uint keys= table->s->keys;
@@ -98,7 +102,8 @@ int ha_holdfast::undo_row(uint64_t savepoint, int error)
   return error;
 }
 
-/* Whether a number that was given counts although its row is refused for a key: where other rows follow it or take its place. */
+/* Whether a number that was given counts although its row is refused for a key: where other rows
+   follow it or take its place. */
 static bool counts_refused_numbers(int command)
 {
   switch (command) {
@@ -205,7 +210,8 @@ int ha_holdfast::update_entry(uint key_no, const uchar *before, const uchar *aft
   return insert_entry(key_no, after, new_row.key);
 }
 
-/* The server compares what lies under a NULL, too, and in some statements it does not look whether anything has changed. */
+/* The server compares what lies under a NULL, too, and in some statements it does not look
+   whether anything has changed. */
 int ha_holdfast::update_row(const uchar *before, const uchar *after)
 {
   if (share->layout.is_same(table, before, after))
@@ -292,8 +298,8 @@ int ha_holdfast::delete_row_itself(const uchar *record)
   return undo_row(savepoint, error);
 }
 
-/* What a handler keeps of its rows' memory from statement to statement, in bytes, as the server does of columns: thousands of
-   tables may be open. */
+/* What a handler keeps of its rows' memory from statement to statement, in bytes, as the server
+   does of columns: thousands of tables may be open. */
 static const size_t KEPT_OF_ROWS= 64 * 1024;
 
 void ha_holdfast::give_back_memory()
@@ -309,16 +315,16 @@ void ha_holdfast::give_back_memory()
 
 /* AUTO_INCREMENT */
 
-/* How far the number that the table's file has may be ahead of the next one: so many are lost by a crash. A column that has
-   room for few numbers loses few. */
+/* How far the number that the table's file has may be ahead of the next one: so many are lost by a
+   crash. A column that has room for few numbers loses few. */
 static ulonglong numbers_ahead(ulonglong next, ulonglong last)
 {
   static const ulonglong MOST= 1000;
   return next < last ? MY_MIN(MOST, (last - next) / 64) : 0;
 }
 
-/* The least number from `from` on that is `offset` more than a multiple of `increment`; `from` if there is
-   none below the greatest, which the server finds. */
+/* The least number from `from` on that is `offset` more than a multiple of `increment`; `from` if
+   there is none below the greatest, which the server finds. */
 static ulonglong next_in_series(ulonglong from, ulonglong offset, ulonglong increment)
 {
   if (increment <= 1)
@@ -340,7 +346,8 @@ static ulonglong behind_series(ulonglong first, ulonglong increment, ulonglong c
   return first + count * increment;
 }
 
-/* Whether the statement says how many numbers it takes before it takes the first: then it gets all of them at once. */
+/* Whether the statement says how many numbers it takes before it takes the first: then it
+   gets all of them at once. */
 static bool takes_numbers_at_once(int command)
 {
   return command == SQLCOM_INSERT || command == SQLCOM_REPLACE || command == SQLCOM_END;
@@ -378,8 +385,8 @@ static ulonglong number_behind(Field &field)
   return (ulonglong) value == ULONGLONG_MAX ? ULONGLONG_MAX : (ulonglong) value + 1;
 }
 
-/* The row's number counts, given by the user or the engine, if the column can count on from it: to the next
-   number of the series that was counted in last. */
+/* The row's number counts, given by the user or the engine, if the column can count on from it: to
+   the next number of the series that was counted in last. */
 int ha_holdfast::note_auto_increment()
 {
   Field *field= table->found_next_number_field;
@@ -397,9 +404,10 @@ int ha_holdfast::note_auto_increment()
   return fail(hf_mark_raise(share->table(), HF_MARK_AUTO_INCREMENT, next, numbers_ahead(next, field->get_max_int_value())));
 }
 
-/* A row whose number is 0 or negative counts as with InnoDB, if its statement has taken no number before or the row
-   is refused: the table counts on from what InnoDB takes for the number behind 0 in the series that was counted in
-   last. If the series has all multiples of its increment, that is its third number. */
+/* A row whose number is 0 or negative counts as with InnoDB, if its statement has taken no number
+   before or the row is refused: the table counts on from what InnoDB takes for the number behind
+   0 in the series that was counted in last. If the series has all multiples of its increment,
+   that is its third number. */
 int ha_holdfast::note_no_number(bool is_refused)
 {
   Field *field= table->next_number_field;

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "cardinality.h"
 #include "row/row_format.h"
@@ -66,7 +67,8 @@ extern "C" void sample_entry(void *context, hf_slice entry, bool first)
   static_cast<Sampler *>(context)->see(entry, first);
 }
 
-/* Different values of the first `parts` parts, counted one by one, at most `jumps`; beyond that from how far it came. */
+/* Different values of the first `parts` parts, counted one by one, at most `jumps`; beyond
+   that from how far it came. */
 static hf_code count_by_jumps(const hf_table *table, uint index, const Index_key &key, size_t parts, uint jumps,
                               uint64_t entries, hf_buffer *buffer, uint64_t *out)
 {

@@ -1,14 +1,16 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* How many different values the first parts of each key have, and how large the indexes are.
 
-   Some leaves are sampled, spread evenly over the index. A value that differs from the one before it is a boundary; there are as
-   many values as boundaries and one, so the share of boundaries among the entries seen, times all entries, is their number.
-   Where boundaries are rare, they are looked for one by one instead, from a value to the next. */
+   Some leaves are sampled, spread evenly over the index. A value that differs from the one before
+   it is a boundary; there are as many values as boundaries and one, so the share of boundaries
+   among the entries seen, times all entries, is their number. Where boundaries are rare, they are
+   looked for one by one instead, from a value to the next. */
 
 #ifndef HOLDFAST_CARDINALITY_H
 #define HOLDFAST_CARDINALITY_H

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* Whole keys: their parts one behind the other, and behind those the primary key's. */
 
@@ -114,9 +115,9 @@ bool Index_key::has_only_beginning(const MY_BITMAP *columns) const
   return false;
 }
 
-/* Cuts the key from `begin` on if it is too long; of one that is not whole yet only the beginning stays. Returns the end of
-   the bytes that have the order of values, or `UNCUT`: where the key itself is not cut, longer ones that begin like it have
-   their hash there. */
+/* Cuts the key from `begin` on if it is too long; of one that is not whole yet only the beginning
+   stays. Returns the end of the bytes that have the order of values, or `UNCUT`: where the key
+   itself is not cut, longer ones that begin like it have their hash there. */
 size_t Index_key::cut(Bytes *out, size_t begin, bool whole) const
 {
   size_t length= out->size() - begin;

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "key_format.h"
 
@@ -162,7 +163,8 @@ size_t Index_key_part::usual_length() const
   return encoded.size() + (null_bit ? 1 : 0);
 }
 
-/* Appends a value that is not null. `from` is where the column's bytes are; text is there without its length. */
+/* Appends a value that is not null. `from` is where the column's bytes are; text is
+   there without its length. */
 void Index_key_part::encode_value(TABLE *table, const uchar *from, size_t n, Bytes *out) const
 {
   size_t begin= out->size();
@@ -360,7 +362,8 @@ static void put_varchar(Field *field, uchar *to, const uchar *from, size_t n)
   memcpy(to + length_bytes, from, n);
 }
 
-/* Takes the value off the front of what is kept beside the key, and puts it into the record if that is all of the column. */
+/* Takes the value off the front of what is kept beside the key, and puts it into the record if
+   that is all of the column. */
 bool Index_key_part::decode_rest(TABLE *table, uchar *to, const uchar **rest, const uchar *rest_end) const
 {
   if (rest_end - *rest < 2 || rest_end - *rest - 2 < uint2korr(*rest))

@@ -1,37 +1,45 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* Keys as byte strings that compare with memcmp.
 
-   A key is the concatenation of its parts; each part is self-delimiting, so that a key of the first parts is a prefix
-   of all keys that begin with them, and what follows a part (further parts, the row's key) can be found.
+   A key is the concatenation of its parts; each part is self-delimiting, so that a key of the
+   first parts is a prefix of all keys that begin with them, and what follows a part (further
+   parts, the row's key) can be found.
 
      nullable part   00 for NULL, else 01 and the value
      integer         big-endian, sign bit flipped; also YEAR, ENUM, SET, DATE
-     plain           the bytes of the record, which compare already (DECIMAL, times with fractions, BINARY, BIT)
-     sorted          what the server sorts by (FLOAT, DOUBLE, UUID, INET6, old formats); its length is fixed
-     bytes           VARBINARY, BLOB, and text in collations without padding (its weights): 00 as 00 FF, 00 00 at the end
-     padded          weights of text in collations that ignore trailing spaces: pieces of one length, each followed by
-                     how the rest compares to spaces: 01 less, 03 greater, 02 there is no rest
+     plain           the bytes of the record, which compare already (DECIMAL, times with fractions,
+                     BINARY, BIT)
+     sorted          what the server sorts by (FLOAT, DOUBLE, UUID, INET6, old formats); its length
+                     is fixed
+     bytes           VARBINARY, BLOB, and text in collations without padding (its weights): 00 as
+                     00 FF, 00 00 at the end
+     padded          weights of text in collations that ignore trailing spaces: pieces of one
+                     length, each followed by how the rest compares to spaces: 01 less, 03 greater,
+                     02 there is no rest
      descending      all bytes of the part, inverted
 
-   A collation that compares by several levels (accents, then case) has the weights of each level, one after the other. Without
-   padding the first is as bytes are, and the second padded where case counts and accents do not.
-   Texts have to be equal, and in the order, as the collation compares them, whatever weights the server sorts by: for Big5 these
-   are others.
-   Text is encoded by its weights and cannot be given back from them; such columns are kept beside the key in the entry
-   of an index, see `Index_key::append_rest`.
+   A collation that compares by several levels (accents, then case) has the weights of each level,
+   one after the other. Without padding the first is as bytes are, and the second padded where case
+   counts and accents do not. Texts have to be equal, and in the order, as the collation compares
+   them, whatever weights the server sorts by: for Big5 these are others. Text is encoded by its
+   weights and cannot be given back from them; such columns are kept beside the key in the entry of
+   an index, see `Index_key::append_rest`.
 
-   A part that holds only the beginning of its column is never the source of a value: `decode` passes over it. The columns of
-   the server's key parts are no help in telling: for a part of a column the server makes a column of the part's length.
+   A part that holds only the beginning of its column is never the source of a value: `decode`
+   passes over it. The columns of the server's key parts are no help in telling: for a part of a
+   column the server makes a column of the part's length.
 
-   A character can have many weights, and a page takes keys of a quarter of its size. A key that comes to the limit of its
-   index or more is cut: it is its first bytes and a hash of all of it, so that it equals those keys that it has to
-   equal. Among keys that have the first bytes in common order is lost; a search for a range visits all of them, and so does a
-   search for the first parts of a key that reach to where the hash of a whole one would be. */
+   A character can have many weights, and a page takes keys of a quarter of its size. A key that
+   comes to the limit of its index or more is cut: it is its first bytes and a hash of all of it, so
+   that it equals those keys that it has to equal. Among keys that have the first bytes in common
+   order is lost; a search for a range visits all of them, and so does a search for the first parts
+   of a key that reach to where the hash of a whole one would be. */
 
 #ifndef HOLDFAST_KEY_H
 #define HOLDFAST_KEY_H
@@ -66,8 +74,9 @@ public:
   /* The end of the part that begins at `from`; null if there is none before `end`. */
   const uchar *skip(const uchar *from, const uchar *end) const;
 
-  /* Puts the part into the record and moves `*from` behind it. What the key does not hold is taken from `*rest`. Of a column that the
-     key has only the beginning of, the record gets no more than whether it is NULL. False if the bytes are none that were encoded. */
+  /* Puts the part into the record and moves `*from` behind it. What the key does not hold is taken
+     from `*rest`. Of a column that the key has only the beginning of, the record gets no more than
+     whether it is NULL. False if the bytes are none that were encoded. */
   bool decode(TABLE *table, uchar *record, const uchar **from, const uchar *end, const uchar **rest,
               const uchar *rest_end) const;
 
@@ -90,7 +99,8 @@ public:
   /* The most bytes that the part can take. */
   size_t max_length() const;
 
-  /* The bytes that a value of full length takes if its characters have weights like those of letters. */
+  /* The bytes that a value of full length takes if its characters have
+     weights like those of letters. */
   size_t usual_length() const;
 
   /* Whether every value takes equally many bytes. */
@@ -168,19 +178,19 @@ public:
   /* A key of whole columns. */
   explicit Index_key(const std::vector<Field *> &columns);
 
-  /* Behind its own parts, an entry of this key has the primary key; the server's key may hold parts of that, too.
-     `primary` stays where it is. */
+  /* Behind its own parts, an entry of this key has the primary key; the server's key may hold parts
+     of that, too. `primary` stays where it is. */
   void extend(const KEY &info, const KEY &primary_info, const Index_key *primary);
 
-  /* Becomes the beginning of another table's key, made of records of this table: `columns` stand for the first parts. False if they
-     cannot. */
+  /* Becomes the beginning of another table's key, made of records of this table: `columns` stand
+     for the first parts. False if they cannot. */
   bool stand_for(const std::vector<Field *> &columns, const KEY &info);
 
   /* Whether the other table can have a key for the record; if not, none can be encoded. */
   bool has_counterpart(TABLE *table, const uchar *record) const;
 
-  /* Whether entries have all columns of the primary key, if there is one: then a row's place can be told by the columns of an
-     entry. Otherwise the row itself has to be read for that. */
+  /* Whether entries have all columns of the primary key, if there is one: then a row's place can be
+     told by the columns of an entry. Otherwise the row itself has to be read for that. */
   bool has_place() const { return place_known; }
 
   /* Whether entries have only the beginning of one of these columns. */
@@ -194,14 +204,16 @@ public:
   /* Whether a key of so many bytes is one that was cut. */
   bool is_cut(size_t length) const { return length >= limit; }
 
-  /* Whether a key that begins with so many bytes may have been cut among them: then its hash is there. */
+  /* Whether a key that begins with so many bytes may have been cut among
+     them: then its hash is there. */
   bool is_cut_within(size_t length) const;
 
   void encode_record(TABLE *table, const uchar *record, Bytes *out) const;
 
-  /* Appends the parts in `map` of a key in the server's format, those of the primary key included. Returns how many bytes
-     of `*out` have the order of values, and are the same in all keys that begin with them: those before the hash if something was
-     cut, or is in keys that begin like this one; otherwise `UNCUT`. */
+  /* Appends the parts in `map` of a key in the server's format, those of the primary key included.
+     Returns how many bytes of `*out` have the order of values, and are the same in all keys that
+     begin with them: those before the hash if something was cut, or is in keys that begin like
+     this one; otherwise `UNCUT`. */
   static constexpr size_t UNCUT= SIZE_MAX;
   size_t encode_image(TABLE *table, const uchar *key, key_part_map map, Bytes *out) const;
 
@@ -212,7 +224,8 @@ public:
   /* Where the first `count` parts of an entry end; its length if they cannot be told. */
   size_t end_of(const uchar *entry, size_t length, size_t count) const;
 
-  /* Whether all columns have the same bytes in both records; then their keys are the same, and what goes with them. */
+  /* Whether all columns have the same bytes in both records; then their keys are the
+     same, and what goes with them. */
   bool is_same(TABLE *table, const uchar *a, const uchar *b) const;
 
   /* Whether a part of the key is NULL in the record, so that uniqueness does not count. */

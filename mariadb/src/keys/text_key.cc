@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* Texts in keys: by which weights a collation compares, and how they are encoded. */
 
@@ -39,8 +40,9 @@ void Index_key_part::choose_weights(const Field *field)
   choose_padding();
 }
 
-/* Without padding the server still pads all levels but the first. That counts where accents do not: they have weights
-   of the third level, like those of spaces. Where accents count, equal texts have equally many weights of each level. */
+/* Without padding the server still pads all levels but the first. That counts where accents do not:
+   they have weights of the third level, like those of spaces. Where accents count, equal texts have
+   equally many weights of each level. */
 void Index_key_part::choose_padding()
 {
   bool pads= !(charset->state & MY_CS_NOPAD), counts_case_alone= charset->levels_for_order == 5;
@@ -50,7 +52,8 @@ void Index_key_part::choose_padding()
   kind= pads && has_spaces ? PADDED : BYTES;
 }
 
-/* The levels by which the collation compares; none if it does not give the weights of each on their own. */
+/* The levels by which the collation compares; none if it does not give the
+   weights of each on their own. */
 void Index_key_part::choose_levels()
 {
   level_count= 0;
@@ -128,8 +131,9 @@ void Index_key_part::append_padded(const uchar *space, const uchar *weights, siz
   out->push_back(REST_NONE);
 }
 
-/* How many bytes of a text count: those of the characters that the part has, and of them none of the spaces at the end, unless the collation
-   tells them apart. Not every collation leaves these out of its weights itself. */
+/* How many bytes of a text count: those of the characters that the part has, and of them none of
+   the spaces at the end, unless the collation tells them apart. Not every collation leaves these
+   out of its weights itself. */
 size_t Index_key_part::text_length(const uchar *text, size_t n) const
 {
   n= MY_MIN(n, charset->charpos(text, text + n, chars));
@@ -148,7 +152,8 @@ void Index_key_part::encode_text(const uchar *text, size_t n, Bytes *out) const
     append_level(levels[i], text, n, out);
 }
 
-/* Big5 has the strokes of characters for weights, by which the server sorts, and compares their codes. */
+/* Big5 has the strokes of characters for weights, by which the server sorts,
+   and compares their codes. */
 static size_t weigh_codes(CHARSET_INFO *charset, const uchar *text, size_t n, uchar *out)
 {
   for (size_t i= 0; i < n; i++)

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "backup.h"
 #include "errors.h"
@@ -22,7 +23,8 @@ namespace holdfast {
 
 namespace fs= std::filesystem;
 
-/* Files of definitions by their path below the data directory, with the time of their last change. */
+/* Files of definitions by their path below the data directory, with the
+   time of their last change. */
 typedef std::map<std::string, fs::file_time_type> Definitions;
 
 /* The server's number for an error of the file system. */
@@ -91,7 +93,8 @@ static fs::path above(const fs::path &dir)
   return parent.empty() ? fs::path(".") : parent;
 }
 
-/* They are as durable as the database beside them when this returns, and so is the name of `dir`. */
+/* They are as durable as the database beside them when this returns,
+   and so is the name of `dir`. */
 static bool copy_definitions(const Definitions &definitions, const fs::path &dir)
 {
   std::set<fs::path> changed{dir, above(dir)};
@@ -125,7 +128,8 @@ static fs::path database_name()
   return name.empty() ? fs::path("#holdfast") : name;
 }
 
-/* In the folder of a database that was copied while its server ran, until a server has started on it. */
+/* In the folder of a database that was copied while its server ran, until a
+   server has started on it. */
 static const char MARK[]= "copied-while-in-use";
 
 /* Says of the database in `dir` that the binary log of its server is not with it. */
@@ -152,7 +156,8 @@ extern "C" void collect_of_binary_log(void *context, hf_slice bytes)
     static_cast<std::vector<std::string> *>(context)->emplace_back((const char *) bytes.data, bytes.len);
 }
 
-/* Undoes a transaction that stood between its prepare and its commit. True if that failed, and was logged. */
+/* Undoes a transaction that stood between its prepare and its commit. True if
+   that failed, and was logged. */
 static bool roll_back_prepared(const std::string &xid)
 {
   hf_transaction *transaction= nullptr;

@@ -1,13 +1,16 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
-/* What the binary log has is committed in the engine, or the file of the binary log that has it stays within reach of the next start: as long as
-   a transaction of it is prepared still, or its commit is not durable, no request of the server is answered. What sessions could not commit and
-   requests that could not be answered are kept, and tried again with the next request, by FLUSH ENGINE LOGS, at the server's shutdown, when
-   the engine is uninstalled, and when a session has caught up. Lock order: the turn, then the mutex, which is a leaf. */
+/* What the binary log has is committed in the engine, or the file of the binary log that has it
+   stays within reach of the next start: as long as a transaction of it is prepared still, or its
+   commit is not durable, no request of the server is answered. What sessions could not commit and
+   requests that could not be answered are kept, and tried again with the next request, by FLUSH
+   ENGINE LOGS, at the server's shutdown, when the engine is uninstalled, and when a session has
+   caught up. Lock order: the turn, then the mutex, which is a leaf. */
 
 #include "binary_log.h"
 #include "errors.h"

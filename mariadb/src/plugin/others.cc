@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "others.h"
 #include "handler/ha_holdfast.h"
@@ -20,7 +21,8 @@ int refuse_in_cluster(THD *thd, const TABLE_SHARE *table, bool temporary)
   return HA_ERR_UNSUPPORTED;
 }
 
-/* BACKUP STAGE START, which is where mariadb-backup begins. A snapshot of the file system has the rows, too. */
+/* BACKUP STAGE START, which is where mariadb-backup begins. A snapshot of the file
+   system has the rows, too. */
 static void prepare_for_backup()
 {
   static const char TEXT[]= "Holdfast: mariadb-backup copies no rows of this engine's tables; back them up with "

@@ -1,14 +1,17 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 
-/* The server forgets a table's cached results when a transaction of several statements is committed. Of a prepared transaction that has no
-   session any more it does not know the tables: then they all go. Of a statement that is a transaction by itself it forgets them before the
-   commit, as for engines that say of each table whether its results may be kept, which they may not while a transaction has changed it. This
-   engine lets results of before be kept until the commit, and has them forgotten once more then. */
+/* The server forgets a table's cached results when a transaction of several statements is
+   committed. Of a prepared transaction that has no session any more it does not know the tables:
+   then they all go. Of a statement that is a transaction by itself it forgets them before the
+   commit, as for engines that say of each table whether its results may be kept, which they may not
+   while a transaction has changed it. This engine lets results of before be kept until the commit,
+   and has them forgotten once more then. */
 
 #include "query_cache.h"
 #include "references/references.h"
@@ -16,7 +19,8 @@
 
 namespace holdfast {
 
-/* Forgets the results that need a table, which the engine knows by the names of the server's files. */
+/* Forgets the results that need a table, which the engine knows by the
+   names of the server's files. */
 extern "C" void forget_results_of(void *thd, hf_slice name, hf_slice)
 {
   std::string table((const char *) name.data, name.len);

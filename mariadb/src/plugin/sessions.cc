@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "sessions.h"
 #include "transaction.h"
@@ -36,8 +37,8 @@ void session_ends(const Connection *connection)
   sessions.erase(connection);
 }
 
-/* What the session's thread does to this state meanwhile makes no difference: a transaction that it ends is
-   given back before. */
+/* What the session's thread does to this state meanwhile makes no difference: a transaction that it
+   ends is given back before. */
 bool has_left_xa(const Connection *connection, const void *element)
 {
   std::lock_guard<std::mutex> guard(mutex);
@@ -50,11 +51,13 @@ static void append(hf_buffer *buffer, const char *text)
   hf_buffer_append(buffer, slice(text, strlen(text)));
 }
 
-/* Where the transactions were found when all sessions were looked at last. A connection may have gone since. */
+/* Where the transactions were found when all sessions were looked at last. A
+   connection may have gone since. */
 static std::unordered_map<uint64_t, const Connection *> last_found;
 
-/* The session that runs the transaction with a number. A listing asks about one after the other, and with thousands of
-   sessions they are not all looked at for each. The caller holds the mutex. */
+/* The session that runs the transaction with a number. A listing asks about one
+   after the other, and with thousands of sessions they are not all looked at for
+   each. The caller holds the mutex. */
 static THD *session_of(uint64_t serial)
 {
   auto known= last_found.find(serial);
@@ -74,9 +77,10 @@ static THD *session_of(uint64_t serial)
   return found;
 }
 
-/* The order in which the workers of a parallel replica commit is fixed: if the one that has to come first is going to wait
-   for another one, the server ends that one, and it starts again. With a binary log the server notes that a transaction
-   waited, and does not let the one that it waits for linger in the hope of a larger group. */
+/* The order in which the workers of a parallel replica commit is fixed: if the one that has to come
+   first is going to wait for another one, the server ends that one, and it starts again. With a
+   binary log the server notes that a transaction waited, and does not let the one that it waits for
+   linger in the hope of a larger group. */
 extern "C" hf_wait_interest wait_interest(void *)
 {
   THD *thd= current_thd;

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "status.h"
 #include "errors.h"
@@ -11,8 +12,9 @@
 
 namespace holdfast {
 
-/* The status variables: those of the engine's catalogue, and three for every class of waits. The lists are made once,
-   before anything is shown; the server reads the values while others bring them up to date. */
+/* The status variables: those of the engine's catalogue, and three for every class of waits.
+   The lists are made once, before anything is shown; the server reads the values while
+   others bring them up to date. */
 static std::deque<std::string> names;
 static std::deque<ulonglong> values;
 static std::vector<st_mysql_show_var> variables;

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "transaction.h"
 #include "binary_log.h"
@@ -20,8 +21,8 @@
 #include <map>
 #include <mutex>
 
-/* Of the server; no header declares it. True once it has loaded its plugins and is about to ask them
-   what is prepared, or has done so. */
+/* Of the server; no header declares it. True once it has loaded its plugins and is about to ask
+   them what is prepared, or has done so. */
 extern my_bool plugins_are_initialized;
 
 namespace holdfast {
@@ -45,10 +46,12 @@ Connection *Connection::of(THD *thd)
   return connection;
 }
 
-/* The connections that hold a transaction of XA which their session has prepared, and its xid. The server takes such a transaction from a
-   session that goes or is reset, and from the worker of a replica, and lets any session end it from then on. It tells no engine; to a session
-   that goes `close_connection` comes later, to one that is reset not at all. So the session that ends the transaction takes it from the
-   connection. The mutex guards `transaction` of the connections that are here. */
+/* The connections that hold a transaction of XA which their session has prepared, and its xid.
+   The server takes such a transaction from a session that goes or is reset, and from the worker
+   of a replica, and lets any session end it from then on. It tells no engine; to a session that
+   goes `close_connection` comes later, to one that is reset not at all. So the session that ends
+   the transaction takes it from the connection. The mutex guards `transaction` of the
+   connections that are here. */
 static std::mutex held_mutex;
 struct Held
 {
@@ -84,7 +87,8 @@ void Connection::leave_taken(THD *thd)
     end();
 }
 
-/* Takes the transactions of holders that the server has taken from their sessions, as `is_taken` says. */
+/* Takes the transactions of holders that the server has taken from their
+   sessions, as `is_taken` says. */
 template <typename Is_taken> static void take_if(Is_taken is_taken)
 {
   std::lock_guard<std::mutex> guard(held_mutex);
@@ -99,7 +103,8 @@ template <typename Is_taken> static void take_if(Is_taken is_taken)
   }
 }
 
-/* Gives up transactions that sessions had prepared before they were reset: a change of a definition has to know that they have no session. */
+/* Gives up transactions that sessions had prepared before they were reset: a change of a definition
+   has to know that they have no session. */
 static void take_from_reset_sessions()
 {
   take_if([](const auto &holder) { return has_left_xa(holder.first, holder.second.element); });
@@ -149,7 +154,7 @@ void Connection::register_with_server(THD *thd)
     trans_register_ha(thd, true, hton, 0);
 }
 
-/* NOWAIT and WAIT n are given to the server's lock_wait_timeout (and to InnoDB's), for the statement alone. */
+/* NOWAIT and WAIT n set the server's lock_wait_timeout (and InnoDB's), for the statement alone. */
 uint64_t lock_wait_limit_ms(THD *thd)
 {
   if (!thd)
@@ -233,7 +238,8 @@ void Connection::changes(const std::shared_ptr<Commits> &commits)
     changed.push_back(commits);
 }
 
-/* Of a statement that is a transaction by itself the server forgets the cached results before the commit: others may have had some kept since. */
+/* Of a statement that is a transaction by itself the server forgets the cached results before the
+   commit: others may have had some kept since. */
 void Connection::note_commit(THD *thd, bool all)
 {
   for (const auto &commits : changed)
@@ -264,8 +270,8 @@ void Connection::commit_ordered(THD *thd, bool all)
   was_ordered= true;
 }
 
-/* How durable the commit of a statement is. Of rows that are copied the server takes it for certain: it drops those that they are
-   copies of. */
+/* How durable the commit of a statement is. Of rows that are copied the server takes it for
+   certain: it drops those that they are copies of. */
 static hf_flush flush_of(THD *thd)
 {
   switch (thd_sql_command(thd)) {
@@ -432,8 +438,8 @@ static int savepoint_rollback(handlerton *, THD *thd, void *savepoint)
   return server_error(hf_rollback_to(connection->transaction, point), thd);
 }
 
-/* Whether tables that were first used after the savepoint are free for others then. The rollback keeps
-   the locks of rows, so that a table with some has to stay. */
+/* Whether tables that were first used after the savepoint are free for others then. The rollback
+   keeps the locks of rows, so that a table with some has to stay. */
 static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd)
 {
   Connection *connection= Connection::existing(thd);

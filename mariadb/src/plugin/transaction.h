@@ -1,14 +1,15 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* The transaction of a connection, and the server's transaction hooks.
 
-   The state hangs on the connection (`thd_get_ha_data`), never on a thread. The engine's transaction begins with the
-   first statement that touches a table of it, and ends with the server's commit or rollback of all of it, or of the
-   statement in autocommit mode. */
+   The state hangs on the connection (`thd_get_ha_data`), never on a thread. The engine's
+   transaction begins with the first statement that touches a table of it, and ends with the
+   server's commit or rollback of all of it, or of the statement in autocommit mode. */
 
 #ifndef HOLDFAST_TRANSACTION_H
 #define HOLDFAST_TRANSACTION_H
@@ -46,15 +47,17 @@ public:
     return static_cast<Connection *>(thd_get_ha_data(thd, hton));
   }
 
-  /* A statement uses a table: begins transaction and statement where that was not done, and tells the server. */
+  /* A statement uses a table: begins transaction and statement where that was not
+     done, and tells the server. */
   int statement(THD *thd);
 
   /* A table of the statement was locked or unlocked. */
   void table_locked() { locked_tables++; }
   void table_unlocked();
 
-  /* A table is done with what it has read for a statement, or for a part of one. A transaction that was prepared by XA reads no
-     more, and another session may be freeing it: the server may have taken it from this one. */
+  /* A table is done with what it has read for a statement, or for a part of one. A transaction
+     that was prepared by XA reads no more, and another session may be freeing it: the server may
+     have taken it from this one. */
   static void table_reset(THD *thd)
   {
     Connection *user= thd ? existing(thd) : nullptr;
@@ -79,8 +82,8 @@ public:
   /* Gives up the transaction: what is neither committed nor prepared is undone. */
   void end();
 
-  /* The same of one that the session has prepared and that the server has taken from it: the session was
-     reset, and goes on. */
+  /* The same of one that the session has prepared and that the server has taken from it: the
+     session was reset, and goes on. */
   void leave_taken(THD *thd);
 
   ~Connection();
@@ -93,11 +96,13 @@ public:
 
   hf_transaction *transaction= nullptr;
 
-  /* The table that was created last, and by which statement: it drops the table if it fails later. */
+  /* The table that was created last, and by which statement: it drops
+     the table if it fails later. */
   std::string created;
   query_id_t created_by= 0;
 
-  /* Why the target of a copy could not be filled: until the server undoes the statement, the transaction cannot be committed. */
+  /* Why the target of a copy could not be filled: until the server undoes the statement, the
+     transaction cannot be committed. */
   int copy_error= 0;
 
   /* The actions of FOREIGN KEYs that are under way, one below the other. */
@@ -106,8 +111,8 @@ public:
   /* Rows that have followed others so far. */
   uint64_t followed= 0;
 
-  /* The key, by the server's number, that a row was last refused for. The server may ask another handler of the table about it: that of another
-     partition. */
+  /* The key, by the server's number, that a row was last refused for. The server may ask another
+     handler of the table about it: that of another partition. */
   uint duplicate_key= MAX_KEY;
 
   /* Where a row that was to follow its parent was last refused for a key that is there. */
@@ -139,8 +144,8 @@ void set_transaction_hooks(handlerton *hton);
 /* How long the statement waits for a lock. */
 uint64_t lock_wait_limit_ms(THD *thd);
 
-/* The same for a change of a definition, which needs no transaction. The server says only of connections that the engine knows when
-   they are killed: from now on it knows this one. */
+/* The same for a change of a definition, which needs no transaction. The server says only of
+   connections that the engine knows when they are killed: from now on it knows this one. */
 uint64_t definition_wait_limit_ms(THD *thd);
 
 /* Tells the server which transactions are prepared, if it does not ask: it does when it starts. */
@@ -149,7 +154,8 @@ void tell_server_of_prepared();
 /* The plugin goes, and the server stays: warns of what is prepared. */
 void say_what_stays_prepared();
 
-/* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. Waits for a session that ends one. */
+/* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. Waits
+   for a session that ends one. */
 hf_code check_unprepared(const std::string &table);
 
 } // namespace holdfast

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* System variables. */
 
@@ -15,15 +16,17 @@ namespace holdfast {
 
 extern struct st_mysql_sys_var *system_variables[];
 
-/* Where the database is, relative to the server's data; without a slash at the end, so that it ends with the name of
-   the folder. */
+/* Where the database is, relative to the server's data; without a slash at the end, so that it ends
+   with the name of the folder. */
 const char *data_dir();
 
-/* Before the database is opened: whether the settings are impossible together; the error log says why. */
+/* Before the database is opened: whether the settings are impossible
+   together; the error log says why. */
 bool check_settings();
 hf_settings database_settings();
 
-/* After it was opened: variables show what the database has, where that is not up to the settings. */
+/* After it was opened: variables show what the database has, where that
+   is not up to the settings. */
 void show_settings_found();
 
 hf_flush flush_at_commit();

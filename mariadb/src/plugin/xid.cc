@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "xid.h"
 
@@ -39,8 +40,8 @@ std::string long_xid_bytes(const XID *xid)
   return bytes;
 }
 
-/* The numbers of a long one may be in the parts of a short one, which begin eight bytes earlier: two
-   numbers of eight bytes, the larger byte first, are enough. What stands for the length of the
+/* The numbers of a long one may be in the parts of a short one, which begin eight bytes earlier:
+   two numbers of eight bytes, the larger byte first, are enough. What stands for the length of the
    first part is then the last byte of a format's number, and zeros. */
 static bool xid_from_long_bytes(hf_slice bytes, XID *xid)
 {

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* The XIDs of prepared transactions, in the engine and in the server. */
 
@@ -13,7 +14,8 @@
 
 namespace holdfast {
 
-/* An XID as the engine keeps it: how long its first part is (one byte), the number of its format (eight), both parts. */
+/* An XID as the engine keeps it: how long its first part is (one byte), the number of its
+   format (eight), both parts. */
 std::string xid_bytes(const XID *xid);
 
 /* The same of the session's transaction. */

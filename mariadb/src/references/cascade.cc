@@ -1,23 +1,28 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
-/* Rows and what refers to them: after a row is written, its parents are looked for; after one is changed or deleted, its children are, and they
-   follow or keep it. Both by locking reads, of what is there now: a child holds a shared lock on its parent's entry until it commits,
-   so that a parent cannot go unseen.
+/* Rows and what refers to them: after a row is written, its parents are looked for; after one is
+   changed or deleted, its children are, and they follow or keep it. Both by locking reads, of
+   what is there now: a child holds a shared lock on its parent's entry until it commits, so that
+   a parent cannot go unseen.
 
-   A reference belongs to a key of its table on either side. If a row breaks several rules, the error is that of the first key: for each key its
-   children come first, then its parents, then a duplicate. An INSERT looks for the parents of each key before it writes the key's entry. Parents
-   in the table itself are looked for when all entries are written, since a row may refer to itself; UPDATE looks at all references then. Where a
-   reference waits for the entries, a duplicate in one of them is told only if no reference of that key or of one before it has an error.
+   A reference belongs to a key of its table on either side. If a row breaks several rules, the
+   error is that of the first key: for each key its children come first, then its parents, then a
+   duplicate. An INSERT looks for the parents of each key before it writes the key's entry. Parents
+   in the table itself are looked for when all entries are written, since a row may refer to itself;
+   UPDATE looks at all references then. Where a reference waits for the entries, a duplicate in one
+   of them is told only if no reference of that key or of one before it has an error.
 
-   As with InnoDB, the row that children follow has no new entry yet, in the index whose reference they follow and in later ones: another
-   reference of theirs to the new value does not find it.
+   As with InnoDB, the row that children follow has no new entry yet, in the index whose reference
+   they follow and in later ones: another reference of theirs to the new value does not find it.
 
-   Children that follow are changed by the handler of their own table, which the server has opened for the statement; the chain goes down
-   through `change_row` and `delete_row`. Nothing is told to triggers or to the binary log: a replica's engine does the same. */
+   Children that follow are changed by the handler of their own table, which the server has opened
+   for the statement; the chain goes down through `change_row` and `delete_row`. Nothing is told to
+   triggers or to the binary log: a replica's engine does the same. */
 
 #include "plugin/errors.h"
 #include "handler/ha_holdfast.h"
@@ -73,8 +78,9 @@ private:
   bool *flag, before;
 };
 
-/* While it lives, all columns of the table are read and written, and its records are put back in the end: a chain may come to a table again
-   while a row of it is in them. Of what is put back nothing but columns in keys is looked at. */
+/* While it lives, all columns of the table are read and written, and its records are put back in
+   the end: a chain may come to a table again while a row of it is in them. Of what is put back
+   nothing but columns in keys is looked at. */
 class Whole_records
 {
 public:
@@ -135,7 +141,8 @@ private:
   const bool abort_on_warning;
 };
 
-/* Whether an entry that begins with a key is of it. That of a longer key may have a hash which begins like the key ends. */
+/* Whether an entry that begins with a key is of it. That of a longer key may have a hash which
+   begins like the key ends. */
 bool is_of_key(const Link &link, const Bytes &key, hf_slice value)
 {
   const uchar *from= value.data;
@@ -153,8 +160,8 @@ TABLE *follower_of(THD *thd, const std::string &child)
 
 } // namespace
 
-/* Has a prepared statement prepared again whose list of tables is from before a reference: the tables that are to follow are not open.
-   HA_ERR_TABLE_DEF_CHANGED if so. */
+/* Has a prepared statement prepared again whose list of tables is from before a reference: the
+   tables that are to follow are not open. HA_ERR_TABLE_DEF_CHANGED if so. */
 int ha_holdfast::check_followers(THD *thd)
 {
   Reprepare_observer *observer= thd->m_reprepare_observer;
@@ -171,7 +178,8 @@ int ha_holdfast::check_followers(THD *thd)
   return 0;
 }
 
-/* What the statement's rows refer to and what refers to them by now: a table without rows may come to refer to them at any time. */
+/* What the statement's rows refer to and what refers to them by now: a table without rows may come
+   to refer to them at any time. */
 int ha_holdfast::find_links()
 {
   const uint64_t version= references_version();
@@ -214,7 +222,8 @@ bool ha_holdfast::get_foreign_dup_key(char *child, uint child_size, char *key, u
   return true;
 }
 
-/* The entry that a row has got in an index of its table while its children follow, and does not have yet for them. False if there is none. */
+/* The entry that a row has got in an index of its table while its children follow, and does not
+   have yet for them. False if there is none. */
 bool ha_holdfast::get_early_entry(const Link &link, Bytes *entry) const
 {
   const auto &chain= connection->chain;
@@ -260,8 +269,9 @@ int ha_holdfast::find_linked(const Link &link, const Bytes &key, hf_lock lock, c
   return code == HF_NOT_FOUND ? 0 : fail(code);
 }
 
-/* A row was inserted, changed or deleted: what refers to it follows or keeps it, and what it refers to is looked for. Of the references that
-   belong to keys up to `last`, in the order of the keys. */
+/* A row was inserted, changed or deleted: what refers to it follows or keeps it, and
+   what it refers to is looked for. Of the references that belong to keys up to `last`,
+   in the order of the keys. */
 int ha_holdfast::check_links(const uchar *before, const uchar *after, uint last)
 {
   // A session that has locked an entry for a reference before this one has deleted it made a
@@ -286,7 +296,7 @@ int ha_holdfast::check_links(const uchar *before, const uchar *after, uint last)
   return 0;
 }
 
-/* The error of a row whose entries could not all be written, or 0, after its references have been looked at. */
+/* The error of a row whose entries were not all written, or 0, after a look at its references. */
 int ha_holdfast::check_links_after(int error, const uchar *before, const uchar *after)
 {
   if (error && error != HA_ERR_FOUND_DUPP_KEY)
@@ -431,7 +441,8 @@ int ha_holdfast::change_children(const Link &link, const Bytes &key, const uchar
   return error;
 }
 
-/* The parent of the rows under `key` was deleted, or has become the record of `parent`: they follow. */
+/* The parent of the rows under `key` was deleted, or has become the record
+   of `parent`: they follow. */
 int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
 {
   Whole_records records(table);
@@ -523,11 +534,13 @@ int ha_holdfast::follow_with_row(const Link &link, TABLE *parent)
 
 /* Rows that may be otherwise than their records
 
-   A trigger or a function may change what a row refers to before the statement changes the row itself. As with InnoDB, the statement
-   then changes what it wants of the row as it is by that time.
+   A trigger or a function may change what a row refers to before the statement
+   changes the row itself. As with InnoDB, the statement then changes what it wants of
+   the row as it is by that time.
 
    The server computes virtual columns again for the record of a row. With another sql_mode or
-   div_precision_increment it may come to other values than those by which the row has its entries. */
+   div_precision_increment it may come to other values than those by
+   which the row has its entries. */
 
 /* Puts the row that `before` was into a record, as it is now. */
 int ha_holdfast::read_now(const uchar *before, Bytes *now, bool *found)

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* FOREIGN KEYs in statements that define tables, and what the server asks about them. */
 
@@ -181,8 +182,8 @@ static int check_child(THD *thd, const Reference &reference, const TABLE *form)
   return 0;
 }
 
-/* Whether a reference is refused whose parent's NULL cannot come to the child. As with InnoDB: in strict
-   mode, and where nothing is said of DELETE. Else it is the row that is refused. */
+/* Whether a reference is refused whose parent's NULL cannot come to the child. As with InnoDB: in
+   strict mode, and where nothing is said of DELETE. Else it is the row that is refused. */
 static bool brings_nulls(THD *thd, const Reference &reference)
 {
   return thd->is_strict_mode() && reference.on_update == FK_OPTION_CASCADE && reference.on_delete == FK_OPTION_RESTRICT;
@@ -227,7 +228,8 @@ static int check_parent_of_new(THD *thd, const Reference &reference, const TABLE
   return 0;
 }
 
-/* Whether the statement brings rows along that refer to others, without locking what they refer to. */
+/* Whether the statement brings rows along that refer to others, without
+   locking what they refer to. */
 static bool brings_rows(THD *thd)
 {
   return thd_sql_command(thd) != SQLCOM_CREATE_TABLE || thd->lex->first_select_lex()->item_list.elements;

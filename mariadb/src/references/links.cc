@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "links.h"
 #include "handler/share.h"
@@ -141,7 +142,8 @@ static uint find_index(const hf_table *table, const TABLE *definition, uint key_
   return UINT_MAX;
 }
 
-/* Leads from these columns of `mine` to those of `theirs`, if types and indexes are as they have to be. */
+/* Leads from these columns of `mine` to those of `theirs`, if types and
+   indexes are as they have to be. */
 static void connect(Link *link, const TABLE *mine, const std::vector<std::string> &columns, const TABLE *theirs,
                     const std::vector<std::string> &their_columns)
 {

@@ -1,14 +1,17 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
-/* References as an open table uses them: with the index at the other end, and how its keys are made of this table's records.
+/* References as an open table uses them: with the index at the other end, and how its keys are
+   made of this table's records.
 
-   Links are made from the definitions of both tables, and again when one of those has changed (`references_version`). Their user holds
-   metadata locks on the tables at the other ends: on children the server has taken them when it prepared the statement, on parents
-   `Share::links` does. So no table at an end changes before the statement is over. */
+   Links are made from the definitions of both tables, and again when one of those has changed
+   (`references_version`). Their user holds metadata locks on the tables at the other ends: on
+   children the server has taken them when it prepared the statement, on parents `Share::links`
+   does. So no table at an end changes before the statement is over. */
 
 #ifndef HOLDFAST_LINKS_H
 #define HOLDFAST_LINKS_H
@@ -23,8 +26,8 @@ namespace holdfast {
 /* Numbers of a table's columns. */
 typedef std::vector<uint> Columns;
 
-/* What a table is like at the other end of a reference. The names of columns that it does not have, and the types of those that do not
-   agree, make no link. */
+/* What a table is like at the other end of a reference. The names of columns that it does not have,
+   and the types of those that do not agree, make no link. */
 struct Link
 {
   Link() = default;

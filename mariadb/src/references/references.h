@@ -1,15 +1,18 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* FOREIGN KEYs: what a table keeps of its own, and which table refers to which.
 
-   With a table is kept what it refers to, by names: that may be a table that is not there, if the reference was made with foreign_key_checks
-   off, as dumps do. Which tables refer to a table is not kept: it is collected when the engine starts and follows every change of a definition.
+   With a table is kept what it refers to, by names: that may be a table that is not there, if the
+   reference was made with foreign_key_checks off, as dumps do. Which tables refer to a table is not
+   kept: it is collected when the engine starts and follows every change of a definition.
 
-   The target of an ALTER that copies (`#sql-...`) has references like any table, but the tables that it refers to do not know it until it has its name.
+   The target of an ALTER that copies (`#sql-...`) has references like any table, but the tables
+   that it refers to do not know it until it has its name.
 
    As bytes, numbers are LEB128 and texts have their length before them:
 
@@ -45,7 +48,8 @@ struct Reference
   std::vector<std::string> columns, parent_columns;
   enum_fk_option on_delete, on_update;
 
-  /* Not kept: the engine's name of the table that has the reference, and whether the rows of that are still to be checked. */
+  /* Not kept: the engine's name of the table that has the reference, and whether the rows of
+     that are still to be checked. */
   std::string child;
   bool is_new= false;
 };

@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* Lengths and other numbers as LEB128, in rows, entries of indexes and definitions. */
 
@@ -51,8 +52,8 @@ inline bool take_text(const uchar **from, const uchar *end, std::string *text)
   return true;
 }
 
-/* The key of the row that an entry of a secondary index is of, and how many bytes of the entry's key are before it. False if the entry is
-   damaged. */
+/* The key of the row that an entry of a secondary index is of, and how many bytes of the entry's
+   key are before it. False if the entry is damaged. */
 inline bool find_row_key(hf_slice key, hf_slice value, Bytes *row_key, size_t *prefix)
 {
   const uchar *from= value.data;

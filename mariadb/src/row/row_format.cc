@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "row_format.h"
 
@@ -10,10 +11,12 @@ namespace holdfast {
 
 static const uchar ROW_FORMAT= 1, ROW_WITH_TAIL= 2;
 
-/* So long may the columns of variable length be together, and then those in the head of a row with a tail, if that can be had. */
+/* So long may the columns of variable length be together, and then those in the head of a row with
+   a tail, if that can be had. */
 static const size_t HEAD_BYTES= 2000;
 
-/* What columns in the head of a row with a tail may have; the first that makes it short enough is taken. */
+/* What columns in the head of a row with a tail may have; the first that makes
+   it short enough is taken. */
 static const size_t LIMITS[]= {1024, 256, 64};
 
 static const size_t NO_TAIL= SIZE_MAX;
@@ -183,7 +186,8 @@ size_t Row_layout::tail_limit(const TABLE *table, const uchar *record) const
   return limit;
 }
 
-/* Takes the `n` bytes of a column off the front, and puts them into the record if they are wanted. False if they are no value of it. */
+/* Takes the `n` bytes of a column off the front, and puts them into the record if they are wanted.
+   False if they are no value of it. */
 inline bool Row_layout::take_value(const TABLE *table, const Column &column, uchar *record, const uchar **from, const uchar *end,
                                    size_t n, bool wanted)
 {
@@ -290,7 +294,8 @@ bool Row_layout::heads_do(const TABLE *table) const
   return true;
 }
 
-/* Takes columns off the front that lie in each row as they do in the record. False if they are not there. */
+/* Takes columns off the front that lie in each row as they do in the record.
+   False if they are not there. */
 inline bool Row_layout::take_run(const Column &column, uchar *record, Rest *row)
 {
   if (column.run_width > (size_t) (row->head_end - row->from))

@@ -1,13 +1,15 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* Rows as byte strings.
 
      format      1 byte, 1, or 2 if the row has a tail
-     version     1 byte, of the layout: how often columns had been changed in place when the row was written
+     version     1 byte, of the layout: how often columns had been changed in place when the row
+                 was written
      limit       2 bytes, low byte first     } only in a row with a tail
      head        4 bytes, where the tail begins }
      null bytes  as the server's record had them then
@@ -16,13 +18,15 @@
                    CHAR          length without trailing spaces (LEB128), bytes
                    VARCHAR       length (LEB128), bytes
                    BLOB          length (LEB128), bytes
-     tail        the bytes of each VARCHAR and BLOB that has more than `limit` of them, in order; in its place is only the length
+     tail        the bytes of each VARCHAR and BLOB that has more than `limit` of them, in order; in
+                 its place is only the length
 
-   All before the tail is the head. The engine keeps the tail of a large row elsewhere: a statement that needs none of the columns there
-   reads heads, and one that changes none of them does not write them again.
+   All before the tail is the head. The engine keeps the tail of a large row elsewhere: a
+   statement that needs none of the columns there reads heads, and one that changes none of them
+   does not write them again.
 
-   A blob is not copied when a row is read: the record points into the row's bytes, which have to stay until the next
-   row is read. */
+   A blob is not copied when a row is read: the record points into the row's bytes, which have to
+   stay until the next row is read. */
 
 #ifndef HOLDFAST_ROW_H
 #define HOLDFAST_ROW_H
@@ -33,7 +37,8 @@
 
 namespace holdfast {
 
-/* Where the columns of an altered table come from: by their numbers, those that they have in the table as it is. */
+/* Where the columns of an altered table come from: by their numbers, those that they
+   have in the table as it is. */
 typedef std::vector<uint> Sources;
 static const uint NEW_COLUMN= UINT_MAX;
 
@@ -52,7 +57,8 @@ public:
   /* Rows of before are as this says. False if no rows of this table can have been so. */
   bool set_history(const Row_history &known);
 
-  /* Whether rows can be left as they are when a table with the layout `altered` takes this one's place. */
+  /* Whether rows can be left as they are when a table with the layout
+     `altered` takes this one's place. */
   bool can_become(const Row_layout &altered, const Sources &sources) const;
 
   /* What there will be to know then of the rows of now, but for the defaults of new columns. */
@@ -64,14 +70,17 @@ public:
   /* Makes `out` the row in `record`. Returns how many bytes its head has; 0 if it has no tail. */
   size_t encode(TABLE *table, const uchar *record, Bytes *out) const;
 
-  /* Whether two records, with all their columns, give the same row. What lies under a NULL is no part of it. */
+  /* Whether two records, with all their columns, give the same row. What lies
+     under a NULL is no part of it. */
   bool is_same(const TABLE *table, const uchar *a, const uchar *b) const;
 
-  /* Puts the values that columns have in `now`, and did not have in `before`, into `after`, but for columns that have
-     other values there than in `before`, and virtual ones. Returns whether there are such values. */
+  /* Puts the values that columns have in `now`, and did not have in `before`, into `after`, but
+     for columns that have other values there than in `before`, and virtual ones. Returns
+     whether there are such values. */
   bool take_others(const TABLE *table, const uchar *before, const uchar *now, uchar *after) const;
 
-  /* Puts a row, or its head, into `record`: all columns if `all`, else those that are to be read. */
+  /* Puts a row, or its head, into `record`: all columns if `all`, else
+     those that are to be read. */
   Decoded decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const;
 
   /* Whether the columns that are to be read are as a rule in the heads of rows. */

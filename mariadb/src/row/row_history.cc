@@ -1,8 +1,9 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 #include "row_format.h"
 
@@ -152,7 +153,8 @@ void Row_history::encode(Bytes *out) const
   }
 }
 
-/* Takes the layouts off the front. How the runs of one are told, behind their number, is `take_runs`'s to know. */
+/* Takes the layouts off the front. How the runs of one are told, behind their number,
+   is `take_runs`'s to know. */
 template <typename Take_runs> bool Row_history::decode_layouts(const uchar **from, const uchar *end, Take_runs take_runs)
 {
   uint n;
@@ -250,7 +252,8 @@ bool Row_layout::is_possible(const Row_history::Layout &then, const Row_history:
   return true;
 }
 
-/* Finds the defaults of the columns that the layout does not have. False if one of them has none, or a column is there twice. */
+/* Finds the defaults of the columns that the layout does not have. False if one of them has none,
+   or a column is there twice. */
 bool Row_layout::find_lacking(const std::vector<uint> &default_of, Row_history::Layout *then) const
 {
   std::vector<bool> has(columns.size());
@@ -335,7 +338,8 @@ std::vector<uint> Row_layout::columns_in(const Row_layout &altered, const Source
   return becomes;
 }
 
-/* A run of the one column that is number `column` now, and becomes number `becomes` of `altered`. It is in rows as `run` says, of which it is a part. */
+/* A run of the one column that is number `column` now, and becomes number `becomes` of `altered`.
+   It is in rows as `run` says, of which it is a part. */
 Row_history::Run Row_layout::run_in(const Row_layout &altered, const Row_history::Run &run, uint column, uint becomes) const
 {
   const Column &was= columns[column];

@@ -1,28 +1,33 @@
 /* Copyright (c) the Holdfast authors.
    SPDX-License-Identifier: GPL-2.0-only
 
-   This program is free software; you can redistribute it and/or modify it under the terms of the GNU General Public
-   License as published by the Free Software Foundation; version 2 of the License. */
+   This program is free software; you can redistribute it and/or modify it under the
+   terms of the GNU General Public License as published by the Free Software Foundation;
+   version 2 of the License. */
 
 /* What the rows are like that were written before the columns were changed in place.
 
-   A layout is told by runs of columns: those that lay side by side then and do so now, in the same order. What they are like is not said: as
-   they are now, for what an ALTER in place changes of a column means nothing to a row. A column that is gone is a run by itself, and says what is needed
-   to pass over it. A column that a layout does not have came later, and has the value that was its default then.
+   A layout is told by runs of columns: those that lay side by side then and do so now, in the
+   same order. What they are like is not said: as they are now, for what an ALTER in place
+   changes of a column means nothing to a row. A column that is gone is a run by itself, and says
+   what is needed to pass over it. A column that a layout does not have came later, and has the
+   value that was its default then.
 
-   Columns are those that are in a row, by their numbers among them. Null bits are counted from that of the first column that may be NULL. As bytes,
-   numbers are LEB128:
+   Columns are those that are in a row, by their numbers among them. Null bits are counted from that
+   of the first column that may be NULL. As bytes, numbers are LEB128:
 
      layouts            their number, 255 at most; of each, by version:
        null bytes         their number
        first null bit     where in the null bytes it is, 0 or 1
        runs               their number; of each:
-         first              0 if it is a column that is gone, else the number of its first column now, and 1
+         first              0 if it is a column that is gone, else the number of its first column
+                            now, and 1
          columns            their number, unless it is one that is gone. Of that:
          kind               0 fixed, 1 CHAR, 2 VARCHAR, 3 BLOB
          width              of a fixed one
-         null bits          0 if no column may or might be NULL, 1 if none might, else 2 and how much further they lay than they do now; of a
-                            column that is gone, where its own lay. n is 2 n, -n is 2 n - 1
+         null bits          0 if no column may or might be NULL, 1 if none might, else 2 and how
+                            much further they lay than they do now; of a column that is gone, where
+                            its own lay. n is 2 n, -n is 2 n - 1
      defaults           their number; of each:
        column             its number
        value              0 for NULL, else the number of its bytes, and 1; the bytes
@@ -30,7 +35,8 @@
    Before columns could go, or come before others, a layout was the beginning of all later ones:
 
      layouts            their number; of each: null bytes, first null bit, the number of its columns
-     defaults           their number; of each, from the first column on that the first layout lacks: the value */
+     defaults           their number; of each, from the first column on that the first layout
+                        lacks: the value */
 
 #ifndef HOLDFAST_ROW_HISTORY_H
 #define HOLDFAST_ROW_HISTORY_H

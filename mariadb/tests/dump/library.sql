@@ -1,4 +1,5 @@
--- A lending library: many small tables that refer to each other, with views, triggers, procedures, functions, an event and generated columns.
+-- A lending library: many small tables that refer to each other, with views, triggers, procedures,
+-- functions, an event and generated columns.
 CREATE DATABASE library CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci;
 USE library;
 
@@ -96,7 +97,8 @@ CREATE TABLE payment (
 -- Without any key.
 CREATE TABLE journal (at DATETIME NOT NULL, what VARCHAR(20) NOT NULL, id BIGINT, detail TEXT) ENGINE=$ENGINE;
 
--- What the library owns: moved by payments only, so that the sum of all balances and this never changes.
+-- What the library owns: moved by payments only, so that the sum of all
+-- balances and this never changes.
 CREATE TABLE till (till_id TINYINT NOT NULL PRIMARY KEY, amount DECIMAL(12,2) NOT NULL) ENGINE=$ENGINE;
 
 DELIMITER //

@@ -1,4 +1,5 @@
--- Every type of column, collations, every kind of index, partitions, sequences, and what a definition can say beside.
+-- Every type of column, collations, every kind of index, partitions, sequences, and what a
+-- definition can say beside.
 CREATE DATABASE types CHARACTER SET latin1;
 USE types;
 SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = '', system_versioning_alter_history = keep;
@@ -125,7 +126,8 @@ INSERT INTO by_columns SELECT '2009-11-20' + INTERVAL seq DAY, CHAR(97 + seq MOD
 CREATE SEQUENCE plain ENGINE=$ENGINE;
 CREATE SEQUENCE odd START WITH 100 INCREMENT BY -7 MINVALUE -1000 MAXVALUE 200 CACHE 5 CYCLE ENGINE=$ENGINE;
 SELECT NEXTVAL(plain), NEXTVAL(plain), NEXTVAL(odd);
--- Not as a DEFAULT: a dump locks the table that it fills, and the server then does not take values from a sequence, whatever the engine.
+-- Not as a DEFAULT: a dump locks the table that it fills, and the server then does not take values
+-- from a sequence, whatever the engine.
 CREATE TABLE numbered (id BIGINT PRIMARY KEY, a INT) ENGINE=$ENGINE;
 INSERT INTO numbered VALUES (NEXTVAL(plain), 1), (NEXTVAL(plain), 2), (NEXTVAL(odd), 3);
 CREATE VIEW small AS SELECT id, t, de FROM numbers WHERE t < 50;

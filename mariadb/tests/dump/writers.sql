@@ -4,7 +4,8 @@ CREATE DATABASE control;
 CREATE TABLE control.run (go BOOLEAN NOT NULL) ENGINE=$ENGINE;
 INSERT INTO control.run VALUES (TRUE);
 DELIMITER //
--- Lends and takes back books, takes payments, changes people, each in a transaction of its own, until it is told to stop.
+-- Lends and takes back books, takes payments, changes people, each in a transaction of its own,
+-- until it is told to stop.
 CREATE PROCEDURE control.work(IN session INT) MODIFIES SQL DATA BEGIN
   DECLARE n, who, which INT DEFAULT 0;
   -- The victim of a deadlock starts over with the next round.

@@ -1,4 +1,5 @@
--- Run on two schemas of one server: one with tables of its own, one with the same tables in two parts on two other servers.
+-- Run on two schemas of one server: one with tables of its own, one with the same tables in two
+-- parts on two other servers.
 INSERT INTO account SELECT seq, CONCAT('owner ', seq MOD 300), seq MOD 7, seq * 1.25, '2000-01-01' + INTERVAL seq DAY, IF(seq MOD 5, REPEAT('n', seq MOD 90), NULL) FROM seq_1_to_2000;
 INSERT INTO movement SELECT seq, seq * 13 MOD 2000 + 1, CAST(seq MOD 41 AS SIGNED) - 20, '2024-01-01' + INTERVAL seq MINUTE FROM seq_1_to_6000;
 

@@ -4,8 +4,8 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
-use crate::Finding;
-use crate::source::{Kind, Tree, is_test};
+use crate::source::{Kind, Source, Tree, is_test};
+use crate::{Finding, comments};
 
 const FILE_LINES: usize = 600;
 const FUNCTION_LINES: usize = 70;
@@ -15,9 +15,9 @@ const PROSE_COLUMNS: usize = 110;
 
 /// Files of code that are too long; one that is made of others is not meant.
 pub fn files(tree: &Tree) -> Vec<Finding> {
-    let is_written = |file: &&crate::source::Source| file.path != crate::header::HEADER;
+    let is_written = |file: &&Source| file.path != crate::header::HEADER;
     let code = tree.files.iter().filter(|file| matches!(file.kind, Kind::Rust | Kind::Cpp)).filter(is_written);
-    let length = |file: &crate::source::Source| {
+    let length = |file: &Source| {
         let lines = file.text.lines().count();
         (lines > FILE_LINES).then(|| Finding::new(&file.path, 0, format!("{lines} lines")))
     };
@@ -45,16 +45,16 @@ pub fn parameters(tree: &Tree) -> Vec<Finding> {
     of_rust(tree, too_many, |f| format!("{} has {} parameters", f.name, f.parameters))
 }
 
-/// Lines of comment that are too long.
+/// Lines of comment that are too long, in all languages.
 pub fn comments(tree: &Tree) -> Vec<Finding> {
-    let code = tree.files.iter().filter(|file| matches!(file.kind, Kind::Rust | Kind::Cpp));
-    code.flat_map(|file| {
-        file.lines().filter(|(_, line)| line.trim_start().starts_with("//")).filter_map(|(number, line)| {
+    let of = |file: &Source| {
+        let long = |(number, line): (usize, &str)| {
             let columns = line.chars().count();
             (columns > COMMENT_COLUMNS).then(|| Finding::new(&file.path, number, format!("{columns} columns")))
-        })
-    })
-    .collect()
+        };
+        comments::lines(file).into_iter().filter_map(long).collect::<Vec<_>>()
+    };
+    tree.files.iter().flat_map(of).collect()
 }
 
 /// Lines of documents that are too long. Tables, blocks of code, pictures and lines that cannot be
@@ -188,6 +188,23 @@ mod tests {
     fn a_function_of_cpp_ends_with_a_brace_at_the_first_column() {
         let text = "int a;\nint f(int x)\n{\n  g();\n}\nstruct s {\n};\n";
         assert_eq!(cpp_functions(text), [(2, 4)]);
+    }
+
+    #[test]
+    fn a_comment_ends_at_column_100_in_every_language() {
+        let wide = "word ".repeat(20);
+        let texts = [
+            ("a.rs", format!("/// {wide}\nfn f() {{}}\n")),
+            ("b.cc", format!("/* Short,\n   {wide} */\nint a; /* {wide} */\n")),
+            ("c.test", format!("# {wide}\n--echo # {wide}\nSELECT '{wide}{wide}';\n")),
+            ("d.sql", format!("-- {wide}\n")),
+            ("e.lua", format!("-- {wide}\n")),
+            ("f.sh", format!("# {wide}\n")),
+        ];
+        let texts: Vec<_> = texts.iter().map(|(path, text)| (*path, text.as_str())).collect();
+        let found: Vec<_> = comments(&Tree::of_texts(&texts)).into_iter().map(|f| (f.file, f.line)).collect();
+        let wanted = [("a.rs", 1), ("b.cc", 2), ("c.test", 1), ("c.test", 2), ("d.sql", 1), ("e.lua", 1), ("f.sh", 1)];
+        assert_eq!(found, wanted.map(|(file, line)| (file.to_owned(), line)));
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 mod allowed;
 mod circles;
+mod comments;
 mod documents;
 mod floors;
 mod header;

@@ -38,7 +38,7 @@ impl Source {
     pub fn new(path: &str, text: String) -> anyhow::Result<Source> {
         let kind = match path.rsplit_once('.').map(|(_, end)| end) {
             Some("rs") => Kind::Rust,
-            Some("cc" | "h") => Kind::Cpp,
+            Some("cc" | "h" | "c") => Kind::Cpp,
             Some("md") => Kind::Markdown,
             _ => Kind::Other,
         };

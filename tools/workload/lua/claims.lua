@@ -1,18 +1,21 @@
--- Sessions that lock what they read because they are going to write: where locking reads and inserts get into each other's way.
+-- Sessions that lock what they read because they are going to write: where locking reads and
+-- inserts get into each other's way.
 --
 --   sysbench claims.lua --mysql-db=S --mysql-storage-engine=holdfast prepare
 --   sysbench claims.lua --mysql-db=S --how=next --threads=16 --time=4 run
 --   sysbench claims.lua --mysql-db=S cleanup
 --
--- --how: take   one transaction takes the first job that is open (it waits for it), deletes it and puts another one at the end;
+-- --how: take   one transaction takes the first job that is open (it waits for it), deletes it and
+--               puts another one at the end;
 --        claim  as two transactions: the first marks the job;
 --        skip   as claim, with SKIP LOCKED;
 --        next   SELECT MAX(id) ... FOR UPDATE, and a row behind it;
---        toggle reads the rows of one of 50 states with a lock, deletes one, or inserts one if there is none;
+--        toggle reads the rows of one of 50 states with a lock, deletes one, or inserts one if
+--               there is none;
 --        blank  reads what no row is in, by a scan, and inserts a row somewhere.
 --
--- Deadlocks and lock waits that take too long begin the transaction anew, at once. A server whose sessions only ever kill each other
--- does not come to the end of --time: give `timeout -s KILL`.
+-- Deadlocks and lock waits that take too long begin the transaction anew, at once. A server whose
+-- sessions only ever kill each other does not come to the end of --time: give `timeout -s KILL`.
 
 sysbench.cmdline.options = {
    how = {"take, claim, skip, next, toggle or blank", "take"},

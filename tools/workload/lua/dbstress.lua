@@ -1,12 +1,15 @@
--- dbSTRESS for sysbench 1.0, as the Holdfast lab runs it on a server: five tables, a READ of two SELECTs, a WRITE that changes
--- one row of HISTORY. Tables and statements are those of the workload that the lab drives the embedded engine with.
+-- dbSTRESS for sysbench 1.0, as the Holdfast lab runs it on a server: five tables, a READ of two
+-- SELECTs, a WRITE that changes one row of HISTORY. Tables and statements are those of the workload
+-- that the lab drives the embedded engine with.
 --
 --   sysbench dbstress.lua --mysql-db=S --objects=10000 prepare
---   sysbench dbstress.lua --mysql-db=S --objects=10000 --threads=32 --rand-type=uniform --rw-ratio=1 run
+--   sysbench dbstress.lua --mysql-db=S --objects=10000 --threads=32 --rand-type=uniform \
+--     --rw-ratio=1 run
 --   sysbench dbstress.lua --mysql-db=S cleanup
 --
--- An event is one transaction. With --statement-times every thread prints twice a second what its statements took, as
--- statement_times.lua beside this file says; EVENT there is the whole transaction.
+-- An event is one transaction. With --statement-times every thread prints twice a
+-- second what its statements took, as statement_times.lua beside this file says; EVENT
+-- there is the whole transaction.
 
 local times = dofile((debug.getinfo(1, "S").source:match("^@(.*/)") or "") .. "statement_times.lua")
 
@@ -35,7 +38,7 @@ local function history_note(object, horder, stat)
    return padded(string.format("note %02d of %010d, %03d ", horder, object, stat))
 end
 
--- Tables -----------------------------------------------------------------------------------------------------------
+-- Tables ------------------------------------------------------------------------------------------
 
 local TABLES = {
    {"zone", "ref CHAR(2) NOT NULL, name CHAR(40) NOT NULL, UNIQUE KEY zone_ref (ref)"},
@@ -97,7 +100,7 @@ end
 
 sysbench.cmdline.commands = {prepare = {cmd_prepare}, cleanup = {cmd_cleanup}}
 
--- Sessions ---------------------------------------------------------------------------------------------------------
+-- Sessions ----------------------------------------------------------------------------------------
 
 local CLASSES = {"EVENT", "SEL1", "SEL2", "UPDATE", "DELETE", "INSERT"}
 local con, statements, transactions, draw_object
@@ -128,7 +131,8 @@ local function execute(class, ...)
    if begin then times.took(class, begin) end
 end
 
--- The formulas of AntiDEAD: how a session moves the REF that it drew to one that no other session takes.
+-- The formulas of AntiDEAD: how a session moves the REF that it drew to one
+-- that no other session takes.
 local function anti_dead()
    local objects, sessions, session = sysbench.opt.objects, sysbench.opt.threads, sysbench.tid
    local function any() return sysbench.rand.default(0, objects - 1) end
@@ -190,7 +194,8 @@ local function read()
    execute("SEL2", object_ref(object_of(object)))
 end
 
--- The new contents of a row of HISTORY: all rows are equally long, so that a change of one happens in place.
+-- The new contents of a row of HISTORY: all rows are equally long, so that a
+-- change of one happens in place.
 local function new_row(object)
    local horder, stat = sysbench.rand.uniform(0, HISTORY_PER_OBJECT - 1), sysbench.rand.uniform(0, STATS - 1)
    return horder, stat_ref(stat), date(sysbench.rand.uniform(0, 99)), history_note(object, horder, stat)

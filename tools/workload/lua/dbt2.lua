@@ -1,13 +1,16 @@
--- dbt2 for sysbench 1.0, as the Holdfast lab runs it on a server: the nine tables of OSDL DBT-2 in its MySQL flavour (new_order is clustered by
--- district first, there are no foreign keys), and the five transactions in the standard mix, without waiting.
+-- dbt2 for sysbench 1.0, as the Holdfast lab runs it on a server: the nine tables of OSDL DBT-2 in
+-- its MySQL flavour (new_order is clustered by district first, there are no foreign keys), and the
+-- five transactions in the standard mix, without waiting.
 --
 --   sysbench dbt2.lua --mysql-db=S --warehouses=2 prepare
 --   sysbench dbt2.lua --mysql-db=S --warehouses=2 --threads=16 run
 --   sysbench dbt2.lua --mysql-db=S cleanup
 --
--- An event is one transaction: 45 % new orders, 43 % payments, 4 % each of order status, delivery, stock level. A session has a home warehouse.
--- With --statement-times every thread prints twice a second what they took, as statement_times.lua beside this file says; EVENT is any of them.
--- Like DBT-2's, a delivery reads its oldest order without a lock: two of them may meet. --db-ps-mode says nothing here.
+-- An event is one transaction: 45 % new orders, 43 % payments, 4 % each of order status,
+-- delivery, stock level. A session has a home warehouse. With --statement-times every thread
+-- prints twice a second what they took, as statement_times.lua beside this file says; EVENT is
+-- any of them. Like DBT-2's, a delivery reads its oldest order without a lock: two of them may
+-- meet. --db-ps-mode says nothing here.
 
 local bit = require("bit")
 local times = dofile((debug.getinfo(1, "S").source:match("^@(.*/)") or "") .. "statement_times.lua")
@@ -23,7 +26,7 @@ sysbench.cmdline.options = {
 local DISTRICTS = 10
 local uniform = sysbench.rand.uniform
 
--- Values -----------------------------------------------------------------------------------------------------------
+-- Values ------------------------------------------------------------------------------------------
 
 local SYLLABLES = {"BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"}
 
@@ -60,7 +63,7 @@ local function address()
                         letters(2, 2), digits(4))
 end
 
--- Tables -----------------------------------------------------------------------------------------------------------
+-- Tables ------------------------------------------------------------------------------------------
 
 local STREET = "%s_street_1 VARCHAR(20), %s_street_2 VARCHAR(20), %s_city VARCHAR(20), %s_state CHAR(2), %s_zip CHAR(9), "
 local function with_street(prefix) return (STREET:gsub("%%s", prefix)) end
@@ -188,7 +191,7 @@ end
 
 sysbench.cmdline.commands = {prepare = {cmd_prepare}, cleanup = {cmd_cleanup}}
 
--- Transactions -----------------------------------------------------------------------------------------------------
+-- Transactions ------------------------------------------------------------------------------------
 
 local con, home
 

@@ -1,11 +1,13 @@
--- The oltp test of sysbench 0.4 for sysbench 1.0: one table whose rows are all alike, the modes complex, simple and nontrx.
+-- The oltp test of sysbench 0.4 for sysbench 1.0: one table whose rows are all alike, the modes
+-- complex, simple and nontrx.
 --
 --   sysbench oltp04.lua --mysql-db=S --table-size=100000 prepare
 --   sysbench oltp04.lua --mysql-db=S --table-size=100000 --threads=4 --rand-type=special run
 --   sysbench oltp04.lua --mysql-db=S cleanup
 --
--- --rand-type is 0.4's --oltp-dist-type: special (its default: 1 % of the rows get 75 % of the accesses), uniform, pareto.
--- Unlike 1.0, ranges never cross the end of the table, k is 0 in every row, c is a blank, pad is the same everywhere.
+-- --rand-type is 0.4's --oltp-dist-type: special (its default: 1 % of the rows get 75 % of the
+-- accesses), uniform, pareto. Unlike 1.0, ranges never cross the end of the table, k is 0 in every
+-- row, c is a blank, pad is the same everywhere.
 
 sysbench.cmdline.options = {
    table_size = {"Rows of the table", 10000},

@@ -1,5 +1,6 @@
 -- What statements take, for the scripts beside this one: every thread prints twice a second
---   statements SEL1 17:340,18:11 SEL2 33:351 ...      bucket:count, where bucket b is 2^(b/8) microseconds
+--   statements SEL1 17:340,18:11 SEL2 33:351 ...
+-- A time is bucket:count, where bucket b is 2^(b/8) microseconds.
 
 local ffi = require("ffi")
 ffi.cdef [[

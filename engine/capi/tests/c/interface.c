@@ -1,6 +1,7 @@
-/* The interface in a C program, which `cargo xtask test sanitizers` compiles with AddressSanitizer and
-   UndefinedBehaviorSanitizer: what the header declares is what the library has, memory that crosses the border is in bounds
-   and is freed. The argument is a folder that does not exist yet. SPDX-License-Identifier: MIT */
+/* The interface in a C program, which `cargo xtask test sanitizers` compiles with AddressSanitizer
+   and UndefinedBehaviorSanitizer: what the header declares is what the library has, memory that
+   crosses the border is in bounds and is freed. The argument is a folder that does not exist yet.
+   SPDX-License-Identifier: MIT */
 
 #include "holdfast.h"
 
