@@ -67,24 +67,34 @@ extern "C" void sample_entry(void *context, hf_slice entry, bool first)
   static_cast<Sampler *>(context)->see(entry, first);
 }
 
-/* Different values of the first `parts` parts, counted one by one, at most `jumps`; beyond
-   that from how far it came. */
-static hf_code count_by_jumps(const hf_table *table, uint index, const Index_key &key, size_t parts, uint jumps,
-                              uint64_t entries, hf_buffer *buffer, uint64_t *out)
+/* An index that is counted. */
+struct Counted
+{
+  const hf_table *table;
+  uint index;
+  const Index_key &key;
+  uint64_t entries;
+  const Effort &effort;
+  hf_buffer *buffer;    // for keys that are read
+};
+
+/* Different values of the first `parts` parts, counted one by one, at most as many as there may be
+   jumps; beyond that from how far it came. */
+static hf_code count_by_jumps(const Counted &of, size_t parts, uint64_t *out)
 {
   Bytes from;
-  for (*out= 0; *out < jumps; ++*out)
+  for (*out= 0; *out < of.effort.jumps; ++*out)
   {
     if (*out % JUMPS_BETWEEN_LOOKS == JUMPS_BETWEEN_LOOKS - 1 && is_killed())
       return HF_INTERRUPTED;
-    hf_code code= hf_index_first_key(table, index, slice(from), buffer);
+    hf_code code= hf_index_first_key(of.table, of.index, slice(from), of.buffer);
     if (code == HF_NOT_FOUND)
       return HF_OK;
     if (code != HF_OK)
       return code;
     hf_slice entry;
-    hf_buffer_bytes(buffer, &entry);
-    size_t end= key.end_of(entry.data, entry.len, parts);
+    hf_buffer_bytes(of.buffer, &entry);
+    size_t end= of.key.end_of(entry.data, entry.len, parts);
     from.assign(entry.data, entry.data + MY_MIN(end, entry.len));
     step_over_prefix(&from);
     if (from.empty())
@@ -94,28 +104,27 @@ static hf_code count_by_jumps(const hf_table *table, uint index, const Index_key
     }
   }
   uint64_t passed= 0;
-  hf_code code= hf_estimate(table, index, slice("", 0), slice(from), &passed);
+  hf_code code= hf_estimate(of.table, of.index, slice("", 0), slice(from), &passed);
   if (code == HF_OK && passed)
-    *out= (uint64_t) ((double) *out * (double) MY_MAX(entries, passed) / (double) passed);
+    *out= (uint64_t) ((double) *out * (double) MY_MAX(of.entries, passed) / (double) passed);
   return code;
 }
 
-static hf_code count_key(const hf_table *table, uint index, const Index_key &key, uint64_t entries,
-                         const Effort &effort, hf_buffer *buffer, std::vector<uint64_t> *out)
+static hf_code count_key(const Counted &of, std::vector<uint64_t> *out)
 {
   if (is_killed())
     return HF_INTERRUPTED;
-  Sampler sampler(key);
-  hf_code code= hf_index_sample(table, index, effort.leaves, sample_entry, &sampler);
-  for (size_t part= 0; code == HF_OK && part < key.count(); part++)
+  Sampler sampler(of.key);
+  hf_code code= hf_index_sample(of.table, of.index, of.effort.leaves, sample_entry, &sampler);
+  for (size_t part= 0; code == HF_OK && part < of.key.count(); part++)
   {
     uint64_t found= sampler.boundaries[part] + 1;
-    bool all_seen= sampler.pairs + effort.leaves >= entries && sampler.pairs + 1 >= entries;
+    bool all_seen= sampler.pairs + of.effort.leaves >= of.entries && sampler.pairs + 1 >= of.entries;
     if (!all_seen && found > ENOUGH_BOUNDARIES)
-      found= 1 + (uint64_t) ((double) sampler.boundaries[part] / (double) sampler.pairs * (double) entries);
+      found= 1 + (uint64_t) ((double) sampler.boundaries[part] / (double) sampler.pairs * (double) of.entries);
     else if (!all_seen)
-      code= count_by_jumps(table, index, key, part + 1, effort.jumps, entries, buffer, &found);
-    out->push_back(MY_MAX(MY_MIN(found, entries), 1));
+      code= count_by_jumps(of, part + 1, &found);
+    out->push_back(MY_MAX(MY_MIN(found, of.entries), 1));
   }
   return code;
 }
@@ -132,7 +141,7 @@ hf_code count(const hf_table *table, const std::vector<Index_key> &keys, const s
   for (size_t i= 0; code == HF_OK && i < keys.size(); i++)
   {
     last_index= MY_MAX(last_index, index_of[i]);
-    code= count_key(table, index_of[i], keys[i], out->rows, effort, buffer, &out->distinct[i]);
+    code= count_key({table, index_of[i], keys[i], out->rows, effort, buffer}, &out->distinct[i]);
   }
   out->leaves.resize(last_index + 1);
   for (uint i= 0; code == HF_OK && i <= last_index; i++)

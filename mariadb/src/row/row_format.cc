@@ -188,14 +188,14 @@ size_t Row_layout::tail_limit(const TABLE *table, const uchar *record) const
 
 /* Takes the `n` bytes of a column off the front, and puts them into the record if they are wanted.
    False if they are no value of it. */
-inline bool Row_layout::take_value(const TABLE *table, const Column &column, uchar *record, const uchar **from, const uchar *end,
-                                   size_t n, bool wanted)
+inline bool Row_layout::take_value(const TABLE *table, const Column &column, uchar *record, Values values, size_t n,
+                                   bool wanted)
 {
-  if (n > (size_t) (end - *from) || !fits(column, n))
+  if (n > (size_t) (values.end - *values.from) || !fits(column, n))
     return false;
   if (wanted)
-    put(table, column, record, *from, n);
-  *from+= n;
+    put(table, column, record, *values.from, n);
+  *values.from+= n;
   return true;
 }
 
@@ -312,10 +312,10 @@ inline Row_layout::Decoded Row_layout::take_column(const TABLE *table, const Col
   if (column.kind != FIXED && !take_length(&row->from, row->head_end, &n))
     return DAMAGED;
   if (!is_in_tail(column.kind, n, row->limit))
-    return take_value(table, column, record, &row->from, row->head_end, n, wanted) ? DECODED : DAMAGED;
+    return take_value(table, column, record, {&row->from, row->head_end}, n, wanted) ? DECODED : DAMAGED;
   if (row->is_cut)
     return wanted ? CUT : DECODED;
-  return take_value(table, column, record, &row->tail, row->end, n, wanted) ? DECODED : DAMAGED;
+  return take_value(table, column, record, {&row->tail, row->end}, n, wanted) ? DECODED : DAMAGED;
 }
 
 /* The number of the last column of the table that is to be read; -1 if none is. */

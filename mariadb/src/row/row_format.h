@@ -168,8 +168,14 @@ private:
     }
   }
 
-  static bool take_value(const TABLE *table, const Column &column, uchar *record, const uchar **from, const uchar *end, size_t n,
-                         bool wanted);
+  /* Bytes of a row from which values are taken, off the front. */
+  struct Values
+  {
+    const uchar **from;
+    const uchar *end;
+  };
+
+  static bool take_value(const TABLE *table, const Column &column, uchar *record, Values values, size_t n, bool wanted);
   static bool take_run(const Column &column, uchar *record, Rest *row);
   static Decoded take_column(const TABLE *table, const Column &column, uchar *record, Rest *row, bool wanted);
   static bool pass_over(const Row_history::Run &gone, Rest *row);

@@ -1,21 +1,25 @@
 //! Lengths: of files, functions, lists of parameters, lines of comments and of documents.
 
+use std::collections::BTreeSet;
+
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
 use crate::source::{Kind, Source, Tree, is_test};
-use crate::{Finding, comments};
+use crate::{Finding, comments, cpp, header};
 
 const FILE_LINES: usize = 600;
 const FUNCTION_LINES: usize = 70;
 const PARAMETERS: usize = 6;
+/// Of a function of the C interface: its list is a part of the ABI, which stays as it is.
+const C_PARAMETERS: usize = 8;
 const COMMENT_COLUMNS: usize = 100;
 const PROSE_COLUMNS: usize = 110;
 
 /// Files of code that are too long; one that is made of others is not meant.
 pub fn files(tree: &Tree) -> Vec<Finding> {
-    let is_written = |file: &&Source| file.path != crate::header::HEADER;
+    let is_written = |file: &&Source| file.path != header::HEADER;
     let code = tree.files.iter().filter(|file| matches!(file.kind, Kind::Rust | Kind::Cpp)).filter(is_written);
     let length = |file: &Source| {
         let lines = file.text.lines().count();
@@ -27,22 +31,13 @@ pub fn files(tree: &Tree) -> Vec<Finding> {
 /// Functions that are too long, those of tests included.
 pub fn functions(tree: &Tree) -> Vec<Finding> {
     let too_long = |function: &Function| function.lines > FUNCTION_LINES;
-    let mut found = of_rust(tree, too_long, |f| format!("{} has {} lines", f.name, f.lines));
-    for file in tree.of(Kind::Cpp) {
-        found.extend(
-            cpp_functions(&file.text)
-                .into_iter()
-                .filter(|(_, lines)| *lines > FUNCTION_LINES)
-                .map(|(line, lines)| Finding::new(&file.path, line, format!("a function of {lines} lines"))),
-        );
-    }
-    found
+    of_all(tree, too_long, |f| format!("{} has {} lines", f.name, f.lines))
 }
 
 /// Functions with too many parameters; `self` is not counted.
 pub fn parameters(tree: &Tree) -> Vec<Finding> {
-    let too_many = |function: &Function| !function.is_test && function.parameters > PARAMETERS;
-    of_rust(tree, too_many, |f| format!("{} has {} parameters", f.name, f.parameters))
+    let too_many = |function: &Function| !function.is_test && function.parameters > function.most_parameters;
+    of_all(tree, too_many, |f| format!("{} has {} parameters", f.name, f.parameters))
 }
 
 /// Lines of comment that are too long, in all languages.
@@ -78,24 +73,46 @@ pub fn prose(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// A function of Rust, as far as lengths go.
+/// A function, as far as lengths go.
 struct Function {
     name: String,
     line: usize,
     lines: usize,
     parameters: usize,
+    most_parameters: usize,
     is_test: bool,
 }
 
-fn of_rust(tree: &Tree, is: impl Fn(&Function) -> bool, say: impl Fn(&Function) -> String) -> Vec<Finding> {
+/// A finding for each function that `is` chooses.
+fn of_all(tree: &Tree, is: impl Fn(&Function) -> bool, say: impl Fn(&Function) -> String) -> Vec<Finding> {
+    let overrides = tree.of(Kind::Cpp).flat_map(|file| cpp::overrides(&file.text)).collect();
     let mut found = Vec::new();
-    for (file, syntax) in tree.rust() {
-        let mut functions = Functions { all: Vec::new(), within_test: false };
-        functions.visit_file(syntax);
-        let chosen = functions.all.iter().filter(|function| is(function));
+    for file in &tree.files {
+        let functions = match (&file.syntax, file.kind) {
+            (Some(syntax), _) => of_rust(syntax),
+            (None, Kind::Cpp) => of_cpp(&file.text, &overrides),
+            _ => continue,
+        };
+        let chosen = functions.iter().filter(|function| is(function));
         found.extend(chosen.map(|function| Finding::new(&file.path, function.line, say(function))));
     }
     found
+}
+
+/// The functions of a file of C++. One of `overrides` has the list of the class that it is from.
+fn of_cpp(text: &str, overrides: &BTreeSet<String>) -> Vec<Function> {
+    let function = |function: cpp::Function| {
+        let cpp::Function { name, line, lines, parameters } = function;
+        let most_parameters = if overrides.contains(&name) { usize::MAX } else { PARAMETERS };
+        Function { name, line, lines, parameters, most_parameters, is_test: false }
+    };
+    cpp::functions(text).into_iter().map(function).collect()
+}
+
+fn of_rust(syntax: &syn::File) -> Vec<Function> {
+    let mut functions = Functions { all: Vec::new(), within_test: false };
+    functions.visit_file(syntax);
+    functions.all
 }
 
 struct Functions {
@@ -111,6 +128,7 @@ impl Functions {
             line: signature.span().start().line,
             lines: whole.end().line - signature.span().start().line + 1,
             parameters: signature.inputs.iter().filter(typed).count(),
+            most_parameters: if signature.abi.is_some() { C_PARAMETERS } else { PARAMETERS },
             is_test: is_test || self.within_test,
         });
     }
@@ -129,6 +147,17 @@ impl<'ast> Visit<'ast> for Functions {
         visit::visit_item_fn(self, item);
     }
 
+    fn visit_item_macro(&mut self, item: &'ast syn::ItemMacro) {
+        self.all.extend(header::entry_points(item).into_iter().map(|entry| Function {
+            name: entry.name.to_string(),
+            line: entry.name.span().start().line,
+            lines: entry.end.end().line - entry.name.span().start().line + 1,
+            parameters: entry.parameters.len(),
+            most_parameters: C_PARAMETERS,
+            is_test: self.within_test,
+        }));
+    }
+
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {
         self.add(&item.sig, item.span(), is_test(&item.attrs));
         visit::visit_impl_item_fn(self, item);
@@ -138,31 +167,6 @@ impl<'ast> Visit<'ast> for Functions {
         self.add(&item.sig, item.span(), false);
         visit::visit_trait_item_fn(self, item);
     }
-}
-
-/// The first line and the number of lines of each function that begins at the first column and ends
-/// with a brace there.
-fn cpp_functions(text: &str) -> Vec<(usize, usize)> {
-    let mut functions = Vec::new();
-    let mut begin: Option<usize> = None;
-    for (number, line) in text.lines().enumerate().map(|(n, line)| (n + 1, line)) {
-        if line.starts_with('}') {
-            if let Some(first) = begin.take() {
-                functions.push((first, number - first + 1));
-            }
-        } else if begins_function(line) {
-            begin = Some(number);
-        } else if line.ends_with(';') && !line.starts_with(' ') {
-            begin = None;
-        }
-    }
-    functions
-}
-
-fn begins_function(line: &str) -> bool {
-    let is_code = line.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
-    let other = ["namespace", "struct", "class", "enum", "using", "typedef", "extern \"C\" {"];
-    is_code && line.contains('(') && !line.ends_with(';') && !other.iter().any(|word| line.starts_with(word))
 }
 
 #[cfg(test)]
@@ -185,9 +189,31 @@ mod tests {
     }
 
     #[test]
-    fn a_function_of_cpp_ends_with_a_brace_at_the_first_column() {
-        let text = "int a;\nint f(int x)\n{\n  g();\n}\nstruct s {\n};\n";
-        assert_eq!(cpp_functions(text), [(2, 4)]);
+    fn the_functions_of_cpp_are_measured() {
+        let text = format!(
+            "int f(int a, int b, int c, int d, int e, int f, int g)\n{{\n}}\n\
+             class A\n{{\n  void g()\n  {{\n{}  }}\n  int i(int) override;\n}};\n\
+             int A::i(int a, int b, int c, int d, int e, int f, int g)\n{{\n}}\n",
+            "    h();\n".repeat(68)
+        );
+        let tree = Tree::of_texts(&[("a.cc", &text)]);
+        assert_eq!(parameters(&tree), [Finding::new("a.cc", 1, "f has 7 parameters")]);
+        assert_eq!(functions(&tree), [Finding::new("a.cc", 6, "g has 71 lines")]);
+    }
+
+    #[test]
+    fn an_entry_point_is_a_function_with_the_limit_of_the_c_interface() {
+        let text = format!(
+            "entry_points! {{\n/// Eight.\nfn hf_a({}) {{ Ok(()) }}\n/// Nine.\nfn hf_b({}) {{\n{}}}\n}}\n\
+             pub extern \"C\" fn hf_c({}) {{}}\n",
+            "a: u8, ".repeat(8),
+            "a: u8, ".repeat(9),
+            "f();\n".repeat(69),
+            "a: u8, ".repeat(8),
+        );
+        let tree = Tree::of_texts(&[("engine/capi/src/a.rs", &text)]);
+        assert_eq!(parameters(&tree), [Finding::new("engine/capi/src/a.rs", 5, "hf_b has 9 parameters")]);
+        assert_eq!(functions(&tree), [Finding::new("engine/capi/src/a.rs", 5, "hf_b has 71 lines")]);
     }
 
     #[test]

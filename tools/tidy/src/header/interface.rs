@@ -1,6 +1,6 @@
 //! What a module of the C interface defines, as its syntax says.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 
@@ -104,11 +104,21 @@ fn read_item(item: &syn::Item) -> syn::Result<Vec<Item>> {
             let what = What::Function { parameters: parameters.collect(), returns: (**returns).clone() };
             one(&item.attrs, &item.sig.ident, what)
         }
-        syn::Item::Macro(item) if item.mac.path.is_ident("entry_points") => {
-            Ok(syn::parse2::<EntryPoints>(item.mac.tokens.clone())?.0)
-        }
+        syn::Item::Macro(item) => Ok(read_entry_points(item)?.into_iter().map(EntryPoint::into_item).collect()),
         _ => Ok(Vec::new()),
     }
+}
+
+/// The functions of the macro `entry_points`; none if they are not as it takes them.
+pub fn entry_points(item: &syn::ItemMacro) -> Vec<EntryPoint> {
+    read_entry_points(item).unwrap_or_default()
+}
+
+fn read_entry_points(item: &syn::ItemMacro) -> syn::Result<Vec<EntryPoint>> {
+    if !item.mac.path.is_ident("entry_points") {
+        return Ok(Vec::new());
+    }
+    Ok(syn::parse2::<EntryPoints>(item.mac.tokens.clone())?.0)
 }
 
 fn read_variant(variant: &syn::Variant) -> syn::Result<Variant> {
@@ -120,8 +130,23 @@ fn read_variant(variant: &syn::Variant) -> syn::Result<Variant> {
     }
 }
 
-/// The functions of the macro `entry_points`.
-struct EntryPoints(Vec<Item>);
+/// A function of the macro `entry_points`.
+pub struct EntryPoint {
+    docs: String,
+    pub name: syn::Ident,
+    pub parameters: Vec<(String, syn::Type)>,
+    /// Where its body ends.
+    pub end: Span,
+}
+
+impl EntryPoint {
+    fn into_item(self) -> Item {
+        let EntryPoint { docs, name, parameters, .. } = self;
+        Item { docs, name: name.to_string(), what: What::Function { parameters, returns: syn::parse_quote!(Code) } }
+    }
+}
+
+struct EntryPoints(Vec<EntryPoint>);
 
 impl Parse for EntryPoints {
     fn parse(input: ParseStream<'_>) -> syn::Result<EntryPoints> {
@@ -129,16 +154,15 @@ impl Parse for EntryPoints {
         while !input.is_empty() {
             let attrs = input.call(syn::Attribute::parse_outer)?;
             input.parse::<syn::Token![fn]>()?;
-            let name = input.parse::<syn::Ident>()?.to_string();
+            let name = input.parse()?;
             let list;
             syn::parenthesized!(list in input);
             let parameters = Punctuated::<Parameter, syn::Token![,]>::parse_terminated(&list)?;
             let parameters = parameters.into_iter().map(|parameter| (parameter.name, parameter.ty)).collect();
             let body;
-            syn::braced!(body in input);
+            let braces = syn::braced!(body in input);
             body.parse::<TokenStream>()?;
-            let what = What::Function { parameters, returns: syn::parse_quote!(Code) };
-            functions.push(Item { docs: docs(&attrs), name, what });
+            functions.push(EntryPoint { docs: docs(&attrs), name, parameters, end: braces.span.close() });
         }
         Ok(EntryPoints(functions))
     }

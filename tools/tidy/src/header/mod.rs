@@ -12,6 +12,8 @@ mod interface;
 
 use anyhow::Context;
 
+pub use interface::entry_points;
+
 use crate::Finding;
 use crate::source::Tree;
 
