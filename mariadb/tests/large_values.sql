@@ -1,5 +1,5 @@
--- Large columns are kept apart from the rest of their row: who reads and changes none of them
--- has nothing to do with them.
+-- Large columns are kept apart from the rest of their row: a statement that reads and changes none
+-- of them has nothing to do with them.
 SET NAMES utf8mb4;
 SET sql_mode = '', timestamp = 1700000000;
 CREATE TABLE t (id INT PRIMARY KEY, doc LONGTEXT, n INT, title VARCHAR(300), body VARCHAR(12000), raw MEDIUMBLOB, tail CHAR(20), KEY (n), KEY (doc(10))) ENGINE=$ENGINE;

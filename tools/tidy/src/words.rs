@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::Finding;
 use crate::source::{Kind, Tree};
+use crate::{Finding, comments};
 
 /// The words, and what to write instead. `docs/design/style.md` explains them.
 const LIST: &[(&str, &str)] = &[
@@ -31,7 +31,8 @@ static PATTERNS: LazyLock<Vec<(Regex, &'static str)>> = LazyLock::new(|| {
     LIST.iter().map(pattern).collect()
 });
 
-/// Lines with a word of the list, one finding for each word.
+/// Lines with a word of the list, one finding for each word. Of scripts and manifests comments are
+/// read only, since statements have names of their own.
 pub fn words(tree: &Tree) -> Vec<Finding> {
     let is_read = |path: &str| {
         let diary = path.starts_with("docs/performance/log") || path.starts_with("docs/decisions");
@@ -40,8 +41,12 @@ pub fn words(tree: &Tree) -> Vec<Finding> {
         !(diary || list || license)
     };
     let mut found = Vec::new();
-    for file in tree.files.iter().filter(|file| file.kind != Kind::Other && is_read(&file.path)) {
-        for (number, line) in file.lines() {
+    for file in tree.files.iter().filter(|file| is_read(&file.path)) {
+        let lines = match file.kind {
+            Kind::Other => comments::lines(file),
+            _ => file.lines().collect(),
+        };
+        for (number, line) in lines {
             let sentence = TICKS.replace_all(line, "``");
             for (pattern, instead) in PATTERNS.iter() {
                 let finding = |word: regex::Match<'_>| {
@@ -63,5 +68,19 @@ mod tests {
         let tree =
             Tree::of_texts(&[("a.md", "Whoever waits\nthe whole of them\nthe user `nobody`\n"), ("b.txt", "who")]);
         assert_eq!(words(&tree).iter().map(|f| f.line).collect::<Vec<_>>(), [1]);
+    }
+
+    #[test]
+    fn a_word_is_found_in_the_comments_of_a_script() {
+        let texts = [
+            ("a.test", "SELECT who;\n# nobody waits\n--echo # his row\n"),
+            ("b.sql", "-- whoever waits\nSELECT he;\n"),
+            ("c.lua", "-- somebody waits\n"),
+            ("d.toml", "# for everyone\nhe = 1\n"),
+            ("e.sh", "# she waits\n"),
+        ];
+        let found: Vec<_> = words(&Tree::of_texts(&texts)).into_iter().map(|f| (f.file, f.line)).collect();
+        let wanted = [("a.test", 2), ("a.test", 3), ("b.sql", 1), ("c.lua", 1), ("d.toml", 1), ("e.sh", 1)];
+        assert_eq!(found, wanted.map(|(file, line)| (file.to_owned(), line)));
     }
 }

@@ -239,7 +239,7 @@ local function new_order()
    return true
 end
 
--- A customer by name, as most come: the middle one of those who are called so. Their number.
+-- A customer by name, as most come: the middle one of those that are called so. Their number.
 local function by_name(w, d)
    local name = a_name()
    local result = con:query(string.format("SELECT c_id FROM customer WHERE c_w_id = %d AND c_d_id = %d AND c_last = '%s' ORDER BY c_first",
@@ -269,7 +269,7 @@ local function payment()
    local c = somebody(cw, cd)
    local credit = row("SELECT c_credit, c_first, c_middle, c_last, c_phone, c_credit_lim, c_discount, c_balance, c_since FROM customer " ..
       "WHERE c_w_id = %d AND c_d_id = %d AND c_id = %d", cw, cd, c)
-   -- Whoever has bad credit gets a note.
+   -- A customer with bad credit gets a note.
    local note = ""
    if credit == "BC" then
       note = string.format(", c_data = LEFT(CONCAT('%d %d %d %d %d %.2f ', c_data), 500)", c, cd, cw, d, w, amount)
