@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::data;
 use crate::engines::{self, Durability, Engine, Session};
-use crate::{Options, process};
+use crate::options::Options;
+use crate::process;
 
 /// What one slice does.
 #[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq)]

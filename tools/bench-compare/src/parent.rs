@@ -10,11 +10,12 @@ use holdfast_lab::measure::human;
 
 use crate::cgroup::Cgroup;
 use crate::child::{Reply, Request, Work};
+use crate::engines;
 use crate::fio::Fio;
 use crate::folder::Folder;
+use crate::options::Options;
 use crate::process::{self, Process};
 use crate::table::{self, Row};
-use crate::{Options, engines};
 
 /// Begins the names of the folders with databases.
 const NAME: &str = "holdfast-compare-";

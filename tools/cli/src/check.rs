@@ -8,8 +8,8 @@ use holdfast::raw::RawDatabase;
 use holdfast::{Builder, Database, Error, Finding, SalvageReport, VerifyOptions, VerifyReport};
 use serde_json::{Value, json};
 
-use crate::Outcome;
 use crate::database::{DirArgs, bar, ensure_new, open_read_only, recovering, show, to_change};
+use crate::outcome::Outcome;
 use crate::output::{self, OutputArgs, note, say};
 
 /// `holdfast check`.

@@ -12,7 +12,7 @@ use holdfast_wal::{CHECKPOINT_FILE, is_log_file};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use crate::output::{self, OutputArgs, say};
 
 /// A database.

@@ -18,7 +18,7 @@ use holdfast_tree::op::PageOp;
 use holdfast_tree::space::SpaceHeader;
 use holdfast_wal::{EndReason, LogReader};
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use crate::output::{Stdout, say};
 
 /// `holdfast dump-page`.

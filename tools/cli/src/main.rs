@@ -16,15 +16,17 @@
 mod check;
 mod database;
 mod inspect;
+mod outcome;
 mod output;
 mod slow_disk;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use holdfast_lab::claims::Answer;
 use holdfast_lab::cli::LabArgs;
 use holdfast_trace::cli::SimArgs;
+
+use crate::outcome::Outcome;
 
 /// Holdfast: a transactional storage engine whose cache a scan cannot wash out
 #[derive(Debug, Parser)]
@@ -92,35 +94,6 @@ enum Command {
     DumpLog(inspect::LogArgs),
     /// Run a program as if a folder were on a spinning disk
     SlowDisk(slow_disk::SlowDiskArgs),
-}
-
-/// The result of a command, which decides the exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// Success.
-    Good,
-    /// The command reports a problem.
-    Bad,
-    /// A claim of an experiment fails.
-    Fails,
-    /// A program that the command has run ended with this code.
-    Program(u8),
-}
-
-impl From<Answer> for Outcome {
-    fn from(worst: Answer) -> Outcome {
-        match worst {
-            Answer::Holds => Outcome::Good,
-            Answer::CannotTell => Outcome::Bad,
-            Answer::Fails => Outcome::Fails,
-        }
-    }
-}
-
-impl Outcome {
-    fn good_if(good: bool) -> Outcome {
-        if good { Outcome::Good } else { Outcome::Bad }
-    }
 }
 
 fn run(command: Command) -> anyhow::Result<Outcome> {

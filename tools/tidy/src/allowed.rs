@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 
-use crate::{Check, Finding};
+use crate::check::{Check, Finding};
 
 const FILE: &str = "tidy.allowed";
 

@@ -10,15 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use syn::visit::{self, Visit};
 
-use crate::Finding;
+use crate::check::Finding;
 use crate::source::{Tree, is_test};
 
 /// A finding for each file that is in a circle.
 pub fn circles(tree: &Tree) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, Modules> = BTreeMap::new();
     for (file, syntax) in tree.rust() {
-        if let Some((name, module)) = file.krate().zip(module_of(&file.path)) {
-            crates.entry(name).or_default().add(&file.path, module, syntax);
+        // A program beside a library uses it from outside.
+        let is_beside =
+            file.path.strip_suffix("main.rs").is_some_and(|src| !tree.text(&format!("{src}lib.rs")).is_empty());
+        if let Some((folder, module)) = module_of(&file.path).filter(|_| !is_beside) {
+            crates.entry(folder).or_default().add(&file.path, module, syntax);
         }
     }
     crates.values().flat_map(Modules::circles).collect()
@@ -27,19 +30,19 @@ pub fn circles(tree: &Tree) -> Vec<Finding> {
 /// A path of names from the root of a crate.
 type Names = Vec<String>;
 
-/// The module that a file below `src` is; `None` for programs and tests.
-fn module_of(path: &str) -> Option<Names> {
-    let (_, inner) = path.split_once("/src/")?;
+/// The folder of the crate, and the module that a file below `src` is: the file of a library or of
+/// a program is the root of all others. `None` for tests and for the programs in `bin`.
+fn module_of(path: &str) -> Option<(&str, Names)> {
+    let (folder, inner) = path.split_once("/src/")?;
     let stem = inner.strip_suffix(".rs")?;
     let mut names: Names = stem.split('/').map(str::to_owned).collect();
     match names.last().map(String::as_str) {
         Some("mod") => drop(names.pop()),
-        Some("lib") if names.len() == 1 => names.clear(),
-        Some("main") if names.len() == 1 => return None,
+        Some("lib" | "main") if names.len() == 1 => names.clear(),
         _ if names[0] == "bin" => return None,
         _ => {}
     }
-    Some(names)
+    Some((folder, names))
 }
 
 /// The modules of a crate.
@@ -270,6 +273,20 @@ mod tests {
         let parent = ("engine/x/src/a/mod.rs", "mod b; use b::B; pub struct A;");
         let child = ("engine/x/src/a/b.rs", "use super::A; pub struct B;");
         assert_eq!(in_circles(&[parent, child]), [parent.0, child.0]);
+    }
+
+    #[test]
+    fn the_file_of_a_program_closes_a_circle() {
+        let main = ("tools/x/src/main.rs", "mod a; pub struct Outcome; fn main() { a::run(); }");
+        let a = ("tools/x/src/a.rs", "use crate::Outcome; pub fn run() -> Outcome { Outcome }");
+        assert_eq!(in_circles(&[main, a]), [main.0, a.0]);
+        let main = ("xtask/src/main.rs", "mod a; mod outcome; fn main() { a::run(); }");
+        let outcome = ("xtask/src/outcome.rs", "pub struct Outcome;");
+        let a = ("xtask/src/a.rs", "use crate::outcome::Outcome; pub fn run() -> Outcome { Outcome }");
+        assert!(in_circles(&[main, outcome, a]).is_empty());
+        let lib = ("tools/x/src/lib.rs", "mod a; mod b;");
+        let (a, b) = (("tools/x/src/a.rs", "use crate::b::B;"), ("tools/x/src/b.rs", "pub struct B;"));
+        assert!(in_circles(&[lib, ("tools/x/src/main.rs", "use x::a; pub struct B;"), a, b]).is_empty());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use crate::Finding;
+use crate::check::Finding;
 use crate::source::{Kind, Source, Tree};
 
 /// Documents that tell what was; what they name may be gone.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Finding;
+use crate::check::Finding;
 use crate::source::{ENGINE, Tree};
 
 const DOCUMENT: &str = "ARCHITECTURE.md";

@@ -6,8 +6,9 @@ use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 
+use crate::check::Finding;
 use crate::source::{Kind, Source, Tree, is_test};
-use crate::{Finding, comments, cpp, header};
+use crate::{comments, cpp, header};
 
 const FILE_LINES: usize = 600;
 const FUNCTION_LINES: usize = 70;

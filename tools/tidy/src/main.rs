@@ -1,7 +1,7 @@
 //! Checks of the source itself, which a compiler does not make: `cargo xtask tidy`.
 //!
-//! A check reads the files that git lists and returns [`Finding`]s. The file `tidy.allowed` at the
-//! root of the project has, for each check, the number of findings that it may still have
+//! A check reads the files that git lists and returns findings ([`check`]). The file `tidy.allowed`
+//! at the root of the project has, for each check, the number of findings that it may still have
 //! ([`allowed`]). A run fails if there are more, and also if there are fewer, so that the number
 //! only falls.
 //!
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod allowed;
+mod check;
 mod circles;
 mod comments;
 mod cpp;
@@ -22,43 +23,10 @@ mod names;
 mod source;
 mod words;
 
-use std::fmt;
-
 use clap::Parser;
 
+use crate::check::Check;
 use crate::source::Tree;
-
-/// What a check found at a place.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Finding {
-    file: String,
-    /// 1 is the first; 0 is the file as a whole.
-    line: usize,
-    what: String,
-}
-
-impl Finding {
-    fn new(file: &str, line: usize, what: impl Into<String>) -> Finding {
-        Finding { file: file.to_owned(), line, what: what.into() }
-    }
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Finding { file, line, what } = self;
-        match line {
-            0 => write!(f, "{file}: {what}"),
-            _ => write!(f, "{file}:{line}: {what}"),
-        }
-    }
-}
-
-/// A check: its name, what it demands, and the function that looks.
-struct Check {
-    name: &'static str,
-    rule: &'static str,
-    look: fn(&Tree) -> Vec<Finding>,
-}
 
 const CHECKS: &[Check] = &[
     Check { name: "files", rule: "a file of code has at most 600 lines", look: lengths::files },

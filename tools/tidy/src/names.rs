@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::Finding;
+use crate::check::Finding;
 use crate::source::{Tree, is_test};
 
 /// The crates whose names are one vocabulary.

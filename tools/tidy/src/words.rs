@@ -5,8 +5,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use crate::check::Finding;
+use crate::comments;
 use crate::source::{Kind, Tree};
-use crate::{Finding, comments};
 
 /// The words, and what to write instead. `docs/design/style.md` explains them.
 const LIST: &[(&str, &str)] = &[

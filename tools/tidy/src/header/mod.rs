@@ -14,7 +14,7 @@ use anyhow::Context;
 
 pub use interface::entry_points;
 
-use crate::Finding;
+use crate::check::Finding;
 use crate::source::Tree;
 
 /// The header's path.
