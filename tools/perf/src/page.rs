@@ -12,7 +12,7 @@
 use anyhow::{Context, bail};
 use serde_json::Value;
 
-use crate::plan::{Form, MEASUREMENTS};
+use crate::plan::MEASUREMENTS;
 use crate::results::Measured;
 use crate::{servers, tables};
 
@@ -73,13 +73,10 @@ fn with_row(page: &str, row: &str) -> anyhow::Result<String> {
     Ok(page.replacen(old, row, 1))
 }
 
-/// The command and its table. Claims name it in their heading.
+/// The table, which names the command in the heading of its first column.
 fn section(of: &Measured) -> anyhow::Result<String> {
     let (command, table) = (of.measurement.command, tables::markdown(of)?);
-    Ok(match of.measurement.form {
-        Form::Lab => table.replacen("| claim |", &format!("| claim of `{command}` |"), 1),
-        _ => format!("`{command}`:\n\n{table}"),
-    })
+    Ok(table.replacen(" |", &format!(" of `{command}` |"), 1))
 }
 
 /// The commits that the results are of, each once.
@@ -130,6 +127,8 @@ mod tests {
         let (new, left) = with_tables(page, &[load()]).unwrap();
         assert_eq!(left, ["purge"]);
         assert!(new.starts_with("a\n<!-- measured: machine -->\nMachine: 2 cores, X; 2 GiB"), "{new}");
+        let command = load().measurement.command;
+        assert!(new.contains(&format!("load -->\n| way of `{command}` | speed, by InnoDB's | bound |\n")), "{new}");
         assert!(new.contains("| alter | 2.50 | 2.25 |") && !new.contains("stale"), "{new}");
         assert!(new.ends_with("<!-- measured: purge -->\nkept\n<!-- end -->\n"), "{new}");
         assert_eq!(with_tables(&new, &[load()]).unwrap().0, new, "a second time changes nothing");

@@ -155,7 +155,7 @@ fn sysbench(result: &Value) -> anyhow::Result<String> {
 }
 
 fn load(result: &Value) -> anyhow::Result<String> {
-    let mut table = String::from("| what | speed, by InnoDB's | bound |\n|---|---:|---:|\n");
+    let mut table = String::from("| way | speed, by InnoDB's | bound |\n|---|---:|---:|\n");
     for cell in list(result, "cells")? {
         let (way, speed) = (text(cell, "way")?, &cell["speed"]);
         table += &format!("| {way} | {:.2} | {:.2} |\n", number(speed, "median")?, number(speed, "lower_bound")?);

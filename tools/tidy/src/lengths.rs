@@ -17,6 +17,8 @@ const PARAMETERS: usize = 6;
 const C_PARAMETERS: usize = 8;
 const COMMENT_COLUMNS: usize = 100;
 const PROSE_COLUMNS: usize = 110;
+/// Documents that a program adds to, and the lines that they may have.
+const PAGES: [(&str, usize); 1] = [("docs/performance/README.md", 150)];
 
 /// Files of code that are too long; one that is made of others is not meant.
 pub fn files(tree: &Tree) -> Vec<Finding> {
@@ -53,11 +55,15 @@ pub fn comments(tree: &Tree) -> Vec<Finding> {
     tree.files.iter().flat_map(of).collect()
 }
 
-/// Lines of documents that are too long. Tables, blocks of code, pictures and lines that cannot be
-/// broken are left out.
+/// Lines of documents that are too long, and pages that are. Of lines, tables, blocks of code,
+/// pictures and what cannot be broken are left out.
 pub fn prose(tree: &Tree) -> Vec<Finding> {
     let mut found = Vec::new();
     for file in tree.of(Kind::Markdown) {
+        let lines = file.text.lines().count();
+        if PAGES.iter().any(|(path, most)| file.path == *path && lines > *most) {
+            found.push(Finding::new(&file.path, 0, format!("{lines} lines")));
+        }
         let mut is_code = false;
         for (number, line) in file.lines() {
             if line.trim_start().starts_with("```") {
@@ -240,5 +246,13 @@ mod tests {
         let text = format!("| {wide} |\n```\n{wide}\n```\n![{wide}](a.png)\n{wide}\n");
         let found = prose(&Tree::of_texts(&[("a.md", &text)]));
         assert_eq!(found.iter().map(|f| f.line).collect::<Vec<_>>(), [6]);
+    }
+
+    #[test]
+    fn the_page_of_performance_has_150_lines() {
+        let (full, over) = ("figure\n".repeat(150), "figure\n".repeat(151));
+        let (path, _) = PAGES[0];
+        assert!(prose(&Tree::of_texts(&[(path, &full), ("b.md", &over)])).is_empty());
+        assert_eq!(prose(&Tree::of_texts(&[(path, &over)])), [Finding::new(path, 0, "151 lines")]);
     }
 }

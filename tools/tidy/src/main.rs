@@ -37,7 +37,11 @@ const CHECKS: &[Check] = &[
         look: lengths::parameters,
     },
     Check { name: "comments", rule: "a line of comment ends at column 100", look: lengths::comments },
-    Check { name: "prose", rule: "a line of a document ends at column 110", look: lengths::prose },
+    Check {
+        name: "prose",
+        rule: "a line of a document ends at column 110, and the page of performance at line 150",
+        look: lengths::prose,
+    },
     Check { name: "words", rule: "the subject of a sentence is the thing that acts", look: words::words },
     Check { name: "circles", rule: "no file imports itself through others of its crate", look: circles::circles },
     Check { name: "names", rule: "a public name of the engine means one thing", look: names::names },
