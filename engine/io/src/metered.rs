@@ -9,7 +9,7 @@ use std::sync::Arc;
 use holdfast_base::Result;
 use holdfast_metrics::{Counter, Metrics};
 
-use crate::{DirLock, DirLockMode, Disk, File, FileKind, OpenOptions, ReadAt, WriteAt};
+use crate::{Disk, File, FileKind, OpenOptions, ReadAt, WriteAt, forward_disk};
 
 /// Any disk, counted.
 #[derive(Clone)]
@@ -35,37 +35,7 @@ impl Disk for MeteredDisk {
         Ok(Arc::new(MeteredFile { inner, metrics: self.metrics.clone() }))
     }
 
-    fn remove(&self, name: &str) -> Result<()> {
-        self.inner.remove(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn list(&self) -> Result<Vec<String>> {
-        self.inner.list()
-    }
-
-    fn exists(&self, name: &str) -> Result<bool> {
-        self.inner.exists(name)
-    }
-
-    fn sync_dir(&self) -> Result<()> {
-        self.inner.sync_dir()
-    }
-
-    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
-        self.inner.lock(mode)
-    }
-
-    fn location(&self) -> String {
-        self.inner.location()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
+    forward_disk!(inner: remove, rename, list, exists, sync_dir, lock, location, describe);
 }
 
 struct MeteredFile {

@@ -3,8 +3,10 @@
 //!
 //! The client reads a `.sql` script, the server's own `mariadb-test` a `.test` script, which can
 //! have several connections. A script names its engine `$ENGINE`. Lines that begin with `-- only`
-//! hold for the engine named there alone. Results must be equal byte for byte, errors included. A
-//! `.result` beside a script is the expected result instead of InnoDB's.
+//! hold for the engine named there alone. A line `--source NAME` stands for the lines of the file
+//! of that name beside the script; other names are of the server's files. Results must be equal
+//! byte for byte, errors included. A `.result` beside a script is the expected result instead of
+//! InnoDB's.
 
 use std::fs;
 use std::io::Write;
@@ -66,7 +68,7 @@ fn scripts(server: &Server<'_>, only: &[String], record: bool) -> anyhow::Result
 
 /// What the client prints for a script, errors included, in a fresh schema.
 fn run_script(server: &Server<'_>, script: &Path, engine: &str) -> anyhow::Result<String> {
-    let text = fs::read_to_string(script)?;
+    let text = text_of(script)?;
     let fresh = "DROP DATABASE IF EXISTS smoke; CREATE DATABASE smoke";
     server.query(fresh).with_context(|| format!("before {}", script.display()))?;
     let sessions = script.extension().is_some_and(|e| e == "test");
@@ -97,6 +99,19 @@ fn run_script(server: &Server<'_>, script: &Path, engine: &str) -> anyhow::Resul
     Ok(format!("{out}\n{err}").replace(engine, "$ENGINE").replace("HOLDFAST", "$ENGINE"))
 }
 
+/// The text of a script, with that of the files beside it which it names.
+fn text_of(script: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    for line in fs::read_to_string(script)?.lines() {
+        let beside = line.strip_prefix("--source ").map(|name| script.with_file_name(name));
+        match beside.filter(|file| file.exists()) {
+            Some(file) => text += &fs::read_to_string(file)?,
+            None => text = text + line + "\n",
+        }
+    }
+    Ok(text)
+}
+
 /// The first lines that differ.
 fn difference(ours: &str, theirs: &str) -> Option<String> {
     if ours == theirs {
@@ -106,4 +121,19 @@ fn difference(ours: &str, theirs: &str) -> Option<String> {
     let at = a.iter().zip(&b).take_while(|(x, y)| x == y).count();
     let part = |lines: &[&str]| lines[at.saturating_sub(12).min(lines.len())..(at + 8).min(lines.len())].join("\n");
     Some(format!("--- Holdfast, around line {}\n{}\n--- expected\n{}\n---", at + 1, part(&a), part(&b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_beside_a_script_is_a_part_of_it() {
+        for script in ["pool_size_sessions.test", "log_size_sessions.test"] {
+            let text = text_of(&root().join("mariadb/tests").join(script)).unwrap();
+            assert!(text.contains("\nCALL resizes();\n") && !text.contains("--source"), "{text}");
+        }
+        let text = text_of(&root().join("mariadb/tests/locks.test")).unwrap();
+        assert!(text.contains("\n--source include/wait_condition.inc\n"), "{text}");
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use holdfast_base::Result;
 use holdfast_base::blocking::Mutex;
-use holdfast_io::{DirLock, DirLockMode, Disk, File, MemoryDisk, OpenOptions};
+use holdfast_io::{Disk, File, MemoryDisk, OpenOptions, forward_disk};
 
 type OnRead = dyn Fn(&str, &mut [u8]) + Send + Sync;
 type OnWrite = dyn Fn(&str) + Send + Sync;
@@ -77,29 +77,7 @@ impl Disk for HookedDisk {
         self.inner.remove(name)
     }
 
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.inner.rename(from, to)
-    }
-
-    fn list(&self) -> Result<Vec<String>> {
-        self.inner.list()
-    }
-
-    fn exists(&self, name: &str) -> Result<bool> {
-        self.inner.exists(name)
-    }
-
-    fn sync_dir(&self) -> Result<()> {
-        self.inner.sync_dir()
-    }
-
-    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
-        self.inner.lock(mode)
-    }
-
-    fn location(&self) -> String {
-        self.inner.location()
-    }
+    forward_disk!(inner: rename, list, exists, sync_dir, lock, location);
 }
 
 impl File for HookedFile {

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use holdfast_base::Result;
 use holdfast_base::blocking::Mutex;
 
-use holdfast_io::{Clock, DirLock, DirLockMode, Disk, File, OpenOptions, ReadAt, WriteAt};
+use holdfast_io::{Clock, Disk, File, OpenOptions, ReadAt, WriteAt, forward_disk};
 
 use crate::spindle::{DiskModel, Extent, Spindle, Ticket};
 
@@ -169,10 +169,6 @@ impl Disk for ModelDisk {
         Ok(Arc::new(ModelFile { inner, number, shared: self.shared.clone() }))
     }
 
-    fn remove(&self, name: &str) -> Result<()> {
-        self.inner.remove(name)
-    }
-
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.inner.rename(from, to)?;
         let mut state = self.shared.state.lock();
@@ -182,25 +178,7 @@ impl Disk for ModelDisk {
         Ok(())
     }
 
-    fn list(&self) -> Result<Vec<String>> {
-        self.inner.list()
-    }
-
-    fn exists(&self, name: &str) -> Result<bool> {
-        self.inner.exists(name)
-    }
-
-    fn sync_dir(&self) -> Result<()> {
-        self.inner.sync_dir()
-    }
-
-    fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
-        self.inner.lock(mode)
-    }
-
-    fn location(&self) -> String {
-        self.inner.location()
-    }
+    forward_disk!(inner: remove, list, exists, sync_dir, lock, location);
 
     fn describe(&self) -> String {
         let DiskModel { seek, bytes_per_second } = self.shared.model;

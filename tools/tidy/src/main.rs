@@ -20,6 +20,7 @@ mod floors;
 mod header;
 mod lengths;
 mod names;
+mod repeats;
 mod source;
 mod words;
 
@@ -44,6 +45,7 @@ const CHECKS: &[Check] = &[
     },
     Check { name: "words", rule: "the subject of a sentence is the thing that acts", look: words::words },
     Check { name: "circles", rule: "no file imports itself through others of its crate", look: circles::circles },
+    Check { name: "repeats", rule: "no two places have 15 lines of code in common", look: repeats::repeats },
     Check { name: "names", rule: "a public name of the engine means one thing", look: names::names },
     Check { name: "paths", rule: "a path in a document exists", look: documents::paths },
     Check { name: "commands", rule: "a command in a document exists", look: documents::commands },
