@@ -36,13 +36,13 @@ impl Ring {
     }
 
     /// The bytes of the ring.
-    pub fn len(&self) -> u64 {
+    pub fn capacity(&self) -> u64 {
         (self.words.len() * WORD) as u64
     }
 
     /// The memory that the ring takes, in bytes.
     pub fn memory(&self) -> u64 {
-        self.len() + (self.links.len() * WORD) as u64
+        self.capacity() + (self.links.len() * WORD) as u64
     }
 
     /// Stores a group: header, payload, and zeros up to the next multiple of 32 bytes. The caller
@@ -73,7 +73,7 @@ impl Ring {
     pub fn ready_from(&self, from: u64) -> (u64, u64) {
         let (mut position, mut groups) = (from, 0);
         // One lap at most: further links belong to ranges that this drainer has not freed yet.
-        while position - from < self.len() {
+        while position - from < self.capacity() {
             let end = self.link_of(position).load(Ordering::Acquire);
             if end <= position {
                 break;

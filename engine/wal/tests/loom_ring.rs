@@ -21,7 +21,7 @@ impl Log {
     fn append(&self, payload: &[u8]) {
         let len = GROUP + (payload.len() as u64).next_multiple_of(GROUP);
         let start = self.next.fetch_add(len, Ordering::AcqRel);
-        while start + len > self.freed.load(Ordering::Acquire) + self.ring.len() {
+        while start + len > self.freed.load(Ordering::Acquire) + self.ring.capacity() {
             thread::yield_now();
         }
         self.ring.put(start, [start + 1, start + 2, payload.len() as u64, start + 4], payload);

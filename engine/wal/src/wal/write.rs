@@ -76,7 +76,7 @@ impl Wal {
     fn wait_for_ring(&self, end: u64) -> Result<()> {
         let mut timer = None;
         loop {
-            let room = self.written.bytes.load(Ordering::Acquire) + self.ring.len();
+            let room = self.written.bytes.load(Ordering::Acquire) + self.ring.capacity();
             self.ring_until.fetch_max(room, Ordering::AcqRel);
             if end <= room {
                 return Ok(());
