@@ -28,18 +28,18 @@ pub fn table(header: &[&str], rows: &[Vec<String>], left: usize) -> String {
         }
         out
     };
-    parts(&widths, left).into_iter().map(part).collect::<Vec<_>>().join("\n")
+    parts(&widths, left, WIDTH).into_iter().map(part).collect::<Vec<_>>().join("\n")
 }
 
-/// The columns of each part of a table: the first `left`, and as many of the others as there is
-/// room for, one at least.
-fn parts(widths: &[usize], left: usize) -> Vec<Vec<usize>> {
+/// The columns of each part of a table that is `limit` characters wide at most: the first `left`,
+/// and as many of the others as there is room for, one at least.
+pub fn parts(widths: &[usize], left: usize, limit: usize) -> Vec<Vec<usize>> {
     let first = || (0..left.min(widths.len())).collect::<Vec<_>>();
     let room = |columns: &[usize]| columns.iter().map(|&column| widths[column] + GAP.len()).sum::<usize>();
     let mut parts = vec![first()];
     for (column, width) in widths.iter().enumerate().skip(left) {
         let last = parts.last().map_or(&[][..], Vec::as_slice);
-        if last.len() > left && room(last) + width > WIDTH {
+        if last.len() > left && room(last) + width > limit {
             parts.push(first());
         }
         parts.last_mut().into_iter().for_each(|part| part.push(column));

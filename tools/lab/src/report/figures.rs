@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::chart::{self, legend};
 use super::palette;
 use crate::figures::{Chart, Figures, Form, Grid, Line, Listing};
+use crate::text::parts;
 
 /// The parts of a report, in the order in which they stand.
 pub(super) struct Body {
@@ -55,17 +56,31 @@ fn draw_all(charts: &[Chart]) -> Markup {
     html! { div class="charts" { @for chart in charts { (draw(chart, &names)) } } }
 }
 
+/// Characters of a table that the page has room for.
+const PAGE: usize = 140;
+
+/// A table. One that is wider than the page is broken into several, each with the first columns.
 fn table(grid: &Grid) -> Markup {
     let class = |n: usize| if n < grid.words { "w" } else { "n" };
+    let cell = |row: &[String], n: usize| row.get(n).cloned().unwrap_or_default();
     html! {
-            div class="scroll" { table class="many" {
-                thead { tr { @for (n, head) in grid.header.iter().enumerate() { th class=(class(n)) { (head) } } } }
-                tbody { @for row in &grid.rows {
-                    tr { @for (n, cell) in row.iter().enumerate() { td class=(class(n)) { (cell) } } }
+            @for part in parts(&widths(grid), grid.words, PAGE) {
+                div class="scroll" { table class="many" {
+                    thead { tr { @for &n in &part { th class=(class(n)) { (cell(&grid.header, n)) } } } }
+                    tbody { @for row in &grid.rows {
+                        tr { @for &n in &part { td class=(class(n)) { (cell(row, n)) } } }
+                    } }
                 } }
-            } }
+            }
             @if !grid.note.is_empty() { p class="note" { (grid.note) } }
     }
+}
+
+/// The least width of each column in characters: heads break between words, cells do not.
+fn widths(grid: &Grid) -> Vec<usize> {
+    let head = |head: &String| head.split_whitespace().map(|word| word.chars().count()).max().unwrap_or(0);
+    let cells = |n: usize| grid.rows.iter().filter_map(move |row| row.get(n)).map(|cell| cell.chars().count()).max();
+    grid.header.iter().enumerate().map(|(n, h)| head(h).max(cells(n).unwrap_or(0))).collect()
 }
 
 /// The names of the lines of the chart that has the most.
@@ -105,6 +120,19 @@ fn draw(chart: &Chart, names: &[&str]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_that_is_wider_than_the_page_is_broken() {
+        let heads: Vec<String> = (0..40).map(|n| format!("figure {n}, server")).collect();
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+        let mut grid = Grid::new("t", 1, &heads, "");
+        grid.rows = vec![(0..40).map(|n| format!("cell {n}")).collect()];
+        let page = table(&grid).into_string();
+        let tables: Vec<&str> = page.split("</table>").filter(|part| part.contains("<table")).collect();
+        assert_eq!(tables.len(), 3, "8 characters and a gap for each of 39, behind the first");
+        assert!(tables.iter().all(|table| table.contains("cell 0<")), "each has the first column");
+        assert!((1..40).all(|n| page.matches(&format!("cell {n}<")).count() == 1), "the others stand once");
+    }
 
     #[test]
     fn a_server_has_the_same_tone_in_every_chart() {
