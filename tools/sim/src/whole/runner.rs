@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rustix::process::{Pid, Resource, Rlimit, Signal, prlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use super::kinds;
@@ -22,9 +24,13 @@ struct Ended {
     output: String,
 }
 
-/// The longest that one seed may take: a run that loops without a point of the scheduler is ended
-/// then.
-const LONGEST: Duration = Duration::from_secs(120);
+/// The most processor time in seconds that one seed may take: a run that loops without a point of
+/// the scheduler is ended then. How busy the machine is makes no difference.
+const MOST_PROCESSOR_TIME_S: u64 = 120;
+
+/// The longest that one seed may take: a run whose threads wait where the scheduler does not see it
+/// is ended then.
+const LONGEST: Duration = Duration::from_secs(1200);
 
 /// Runs one seed in this process and prints what happened.
 ///
@@ -263,6 +269,8 @@ fn start(seed: u64, limits: &Limits) -> anyhow::Result<Ended> {
         .stderr(Stdio::piped())
         .spawn()
         .context(NO_SETARCH)?;
+    let most = Rlimit { current: Some(MOST_PROCESSOR_TIME_S), maximum: None };
+    prlimit(Pid::from_raw(child.id().cast_signed()), Resource::Cpu, most)?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let (open, over) = mpsc::channel::<()>();
     let read = |pipe: Option<Box<dyn Read + Send>>| {
@@ -289,6 +297,8 @@ fn start(seed: u64, limits: &Limits) -> anyhow::Result<Ended> {
     let mut output = join(out) + &join(err);
     if is_late {
         output += &format!("the run had not ended after {LONGEST:?}\n");
+    } else if status.signal() == Some(Signal::XCPU.as_raw()) {
+        output += &format!("the run had not ended after {MOST_PROCESSOR_TIME_S} s of processor time\n");
     }
     Ok(Ended { passed: !is_late && status.success(), output })
 }
