@@ -183,6 +183,7 @@ catalogue! {
     OverflowReads, "overflow_reads", Count, "Large values read from overflow pages.";
     OverflowWrites, "overflow_writes", Count, "Large values written to overflow pages.";
     OverflowShares, "overflow_shares", Count, "New versions that kept the overflow pages of the one before.";
+    OverflowLost, "overflow_lost", Count, "Large values whose pages were not freed, since damage hides which those are.";
 
     // Transactions and locks.
     TrxBegun, "trx_begun", Count, "Transactions begun.";

@@ -21,6 +21,12 @@
 //! leaves the chain allocated but unreachable; verification lists it. Likewise a reference is
 //! counted before it is stored, and given up after it is removed: a crash in between leaves a chain
 //! that is not freed, never one that is freed too early.
+//!
+//! A page does not say of which chain it is. What a link leads to is freed only if it can be a page
+//! of that chain: an overflow page of the index, as long as its place asks, written no later than
+//! the page before, and the whole chain ends where its reference says. So all of a chain is looked
+//! at before its first page is freed ([`Proof`]). What passes all the same is an older chain of the
+//! index with as many bytes behind the page.
 
 use holdfast_base::codec::{Reader, Writer, get_u32, put_u32};
 use holdfast_base::page::{self, HEADER_LEN, OFF_INDEX, OFF_TYPE, PageType};
@@ -41,6 +47,9 @@ const OFF_SHARED: usize = HEADER_LEN + 8;
 const OFF_DATA: usize = HEADER_LEN + 16;
 /// Pages that are allocated by one mini-transaction, or freed of a long chain, at most.
 const BATCH: usize = 32;
+/// No page is newer.
+const NEWEST: Lsn = Lsn(u64::MAX);
+const YOUNGER: &str = "a page of an overflow chain that was written after the one before it";
 
 /// Where a long value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -337,6 +346,21 @@ pub fn release_rest(
     acc: &Access<'_>,
     class: SpaceClass,
 ) -> Result<()> {
+    let released = give_up(space, index, chain, acc, class);
+    released.inspect_err(|error| {
+        if error.is_damage() {
+            space.store().metrics().add(Counter::OverflowLost, 1);
+        }
+    })
+}
+
+fn give_up(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: &mut OverflowRef,
+    acc: &Access<'_>,
+    class: SpaceClass,
+) -> Result<()> {
     if chain.len == 0 {
         return Ok(());
     }
@@ -358,11 +382,8 @@ fn free_chain(
     acc: &Access<'_>,
     class: SpaceClass,
 ) -> Result<()> {
-    let (mut pages, mut freed) = (Vec::new(), 0);
-    walk(space, index, *chain, acc, &mut |no, _| {
-        pages.push(no);
-        true
-    })?;
+    let pages = own_pages(space, index, *chain, &mut { NEWEST }, usize::MAX, acc)?;
+    let mut freed = 0;
     for batch in space.batches(&pages) {
         space.free_batch(batch, class, acc)?;
         freed += batch.len();
@@ -371,10 +392,90 @@ fn free_chain(
     Ok(())
 }
 
-/// The first pages of a chain, as many as one mini-transaction gives back, and the chain of those
-/// behind them. `None` if the chain has so few pages that they are freed at once, or if other
-/// versions refer to it. The caller gives the pages back in the mini-transaction that makes what
-/// leads to the chain lead to the rest.
+/// The first pages of a chain, `limit` at most, none of which was written later than the one
+/// before. `newest`: LSN that the first one has at most; becomes that of the last one.
+fn own_pages(
+    space: &SpaceFile,
+    index: IndexId,
+    chain: OverflowRef,
+    newest: &mut Lsn,
+    limit: usize,
+    acc: &Access<'_>,
+) -> Result<Vec<PageNo>> {
+    let (mut pages, mut younger) = (Vec::new(), None);
+    walk_of(space, index, chain, acc, &mut |no, lsn, _| {
+        if lsn > *newest {
+            younger = Some(no);
+            return false;
+        }
+        *newest = lsn;
+        pages.push(no);
+        pages.len() < limit
+    })?;
+    younger.map_or(Ok(pages), |no| Err(damaged(space, index, no, YOUNGER)))
+}
+
+/// How much of a long chain that is to be freed in parts has been found to be that chain.
+#[derive(Debug)]
+pub struct Proof {
+    chain: OverflowRef,
+    /// What has not been looked at yet.
+    left: OverflowRef,
+    newest: Lsn,
+}
+
+impl Proof {
+    /// Nothing of `chain` has been looked at.
+    #[must_use]
+    pub fn begin(chain: OverflowRef) -> Proof {
+        Proof { chain, left: chain, newest: NEWEST }
+    }
+
+    /// The chain.
+    #[must_use]
+    pub fn chain(&self) -> OverflowRef {
+        self.chain
+    }
+
+    /// Whether all of it has been looked at.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.left.len == 0
+    }
+
+    /// Looks at as many pages more as are freed at once.
+    ///
+    /// # Errors
+    /// Damage; those of reading pages.
+    pub fn look_on(&mut self, space: &SpaceFile, index: IndexId, acc: &Access<'_>) -> Result<()> {
+        let pages = own_pages(space, index, self.left, &mut self.newest, BATCH + 1, acc)?;
+        self.left = behind(space, self.left, pages.len().min(BATCH), pages.get(BATCH).copied());
+        Ok(())
+    }
+
+    /// What is left of a chain all of which was looked at, without its first part.
+    #[must_use]
+    pub fn without_first(self, rest: OverflowRef) -> Proof {
+        Proof { chain: rest, ..self }
+    }
+}
+
+/// Whether a chain has so many pages that it is freed in parts, and no other version refers to it.
+///
+/// # Errors
+/// Those of reading its first page.
+pub fn goes_in_parts(space: &SpaceFile, chain: OverflowRef, acc: &Access<'_>) -> Result<bool> {
+    if chain.len as usize <= BATCH * data_len(space.store().page_size()) {
+        return Ok(false);
+    }
+    // Versions whose heads differ share a chain, and for each that goes pages would be read.
+    let first = space.store().pool().fix_shared(space.space(), chain.first, acc)?;
+    Ok(get_u32(&first, OFF_SHARED) == Some(0))
+}
+
+/// The first pages of a chain that goes in parts, as many as one mini-transaction gives back, and
+/// the chain of those behind them. The caller has looked at all of it ([`Proof`]), and gives the
+/// pages back in the mini-transaction that makes what leads to the chain lead to the rest.
 ///
 /// # Errors
 /// Damage; those of reading pages.
@@ -383,23 +484,12 @@ pub fn first_part(
     index: IndexId,
     chain: OverflowRef,
     acc: &Access<'_>,
-) -> Result<Option<(Vec<PageNo>, OverflowRef)>> {
-    if chain.len as usize <= BATCH * data_len(space.store().page_size()) {
-        return Ok(None);
-    }
-    // Asked first: versions whose heads differ share a chain, and each that goes would read pages.
-    if get_u32(&space.store().pool().fix_shared(space.space(), chain.first, acc)?, OFF_SHARED) != Some(0) {
-        return Ok(None);
-    }
-    let mut pages = Vec::with_capacity(BATCH + 1);
-    walk(space, index, chain, acc, &mut |no, _| {
-        pages.push(no);
-        pages.len() <= BATCH
-    })?;
-    let count = space.batches(&pages[..BATCH]).next().map_or(BATCH, <[PageNo]>::len);
+) -> Result<(Vec<PageNo>, OverflowRef)> {
+    let mut pages = own_pages(space, index, chain, &mut { NEWEST }, BATCH + 1, acc)?;
+    let count = space.batches(&pages[..pages.len().min(BATCH)]).next().map_or(0, <[PageNo]>::len);
     let rest = behind(space, chain, count, pages.get(count).copied());
     pages.truncate(count);
-    Ok(Some((pages, rest)))
+    Ok((pages, rest))
 }
 
 /// What is left of a chain without its first `count` pages; `next`: the page behind them.
@@ -417,16 +507,21 @@ pub(crate) fn verify_chain(
     reached: &mut PageSet,
     sink: &mut dyn FnMut(PageFinding),
 ) -> Result<()> {
-    let mut twice = Vec::new();
-    let walked = walk(space, index, chain, acc, &mut |no, _| {
+    let (mut twice, mut younger, mut newest) = (Vec::new(), Vec::new(), NEWEST);
+    let walked = walk_of(space, index, chain, acc, &mut |no, lsn, _| {
         if !reached.insert(no) {
             twice.push(no);
         }
+        if lsn > newest {
+            younger.push(no);
+        }
+        newest = lsn;
         true
     });
-    for no in twice {
-        sink(PageFinding::damage(PageId::new(space.id(), no), format!("index {index}: is reached twice")));
-    }
+    let mut report =
+        |no, what| sink(PageFinding::damage(PageId::new(space.id(), no), format!("index {index}: {what}")));
+    twice.into_iter().for_each(|no| report(no, "is reached twice"));
+    younger.into_iter().for_each(|no| report(no, YOUNGER));
     match walked {
         Err(Error::DamagedPage { page, what }) => sink(PageFinding::damage(page, what)),
         other => other?,

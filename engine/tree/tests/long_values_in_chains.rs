@@ -97,9 +97,10 @@ fn of_a_shared_chain_the_first_page_alone_is_read_for_its_first_part() {
     let chain = overflow::write_chain(&bed.space, INDEX, &vec![1; 2 * page], PageNo(2), &acc).unwrap();
     // A walk fails behind the second page.
     let long = OverflowRef { len: (100 * page) as u32, ..chain };
-    assert!(overflow::first_part(&bed.space, INDEX, long, &acc).unwrap_err().is_damage());
+    assert!(overflow::goes_in_parts(&bed.space, long, &acc).unwrap());
+    assert!(overflow::Proof::begin(long).look_on(&bed.space, INDEX, &acc).unwrap_err().is_damage());
     overflow::share_chain(&bed.space, INDEX, long, &acc).unwrap();
-    assert_eq!(overflow::first_part(&bed.space, INDEX, long, &acc).unwrap(), None);
+    assert!(!overflow::goes_in_parts(&bed.space, long, &acc).unwrap());
 }
 
 #[test]

@@ -40,6 +40,7 @@ use crate::options::{TxnConfig, TxnOptions};
 use crate::purge::background::Background;
 use crate::purge::history::History;
 use crate::purge::lost::LostVersions;
+use crate::purge::parts::Proofs;
 use crate::purge::purger::Purger;
 use crate::purge::shelf::Shelf;
 use crate::purge::versions::VersionTree;
@@ -174,6 +175,7 @@ impl TxnSystem {
             versions,
             lost: LostVersions::default(),
             background: Background::new(),
+            proofs: Proofs::default(),
             turn: CachePadded::default(),
         };
         Arc::new(TxnSystem {

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use crate::entry::index::TableIndex;
 use crate::entry::row::VersionHeader;
-use crate::entry::values;
 use crate::mvcc::view::View;
 use crate::purge::history::{BATCH_LOGS, CommittedLog, Phase, Taken};
 use crate::purge::marks::Mark;
-use crate::purge::parts;
+use crate::purge::parts::{self, Part};
 use crate::purge::purger::Purger;
 use crate::purge::sweep_state::{SWEPT_PER_RECORD, SweepState};
 use crate::purge::versions::Entry;
@@ -373,7 +372,7 @@ impl Purger {
                 && !holdfast_base::planted!("dead-values-stay")
             {
                 let freed = self.free_part_of_record(&mut committed.log, roll, &record, index, acc);
-                if parts::is_freed(index, freed)? {
+                if parts::unless_unread(index, freed)? != Part::None {
                     continue; // The record names the rest.
                 }
             }
@@ -390,7 +389,7 @@ impl Purger {
             if let (Some(index), Some(chain)) = (&index, dead_chain)
                 && !holdfast_base::planted!("dead-values-stay")
             {
-                index.unless_damaged(values::release(index.tree().space(), index.id(), chain, acc))?;
+                self.release(index, chain, acc)?;
             }
             self.metrics.inc(Counter::PurgedUndoRecords);
         }

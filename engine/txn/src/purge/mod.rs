@@ -55,7 +55,7 @@ pub(crate) mod history;
 mod logs;
 pub(crate) mod lost;
 pub(crate) mod marks;
-mod parts;
+pub(crate) mod parts;
 pub(crate) mod purger;
 pub mod shelf;
 pub(crate) mod shelving;

@@ -40,6 +40,7 @@ use crate::options::TxnConfig;
 use crate::purge::background::Background;
 use crate::purge::history::History;
 use crate::purge::lost::LostVersions;
+use crate::purge::parts::Proofs;
 use crate::purge::shelf::Shelf;
 use crate::purge::sweep_state::SweepState;
 use crate::purge::versions::VersionTree;
@@ -62,6 +63,7 @@ pub(crate) struct Purger {
     pub versions: VersionTree,
     pub lost: LostVersions,
     pub background: Background,
+    pub proofs: Proofs,
     /// The purge mutex.
     pub turn: CachePadded<Mutex<SweepState>>,
 }

@@ -31,10 +31,9 @@ use holdfast_pool::{Access, AccessKind};
 
 use crate::entry::index::TableIndex;
 use crate::entry::row::VersionHeader;
-use crate::entry::values;
 use crate::mvcc::view::View;
 use crate::purge::history::Phase;
-use crate::purge::parts;
+use crate::purge::parts::{self, Part};
 use crate::purge::purger::Purger;
 use crate::purge::sweep_state::{Key, SweepState};
 use crate::purge::versions::{self, Entry};
@@ -240,9 +239,16 @@ impl Purger {
         acc: &Access<'_>,
     ) -> Result<()> {
         let freed = self.free_part_of_entry(key, value, entry, index, acc);
-        if parts::is_freed(index, freed)? {
-            state.keys.push(key.into());
-            return self.versions.free_spilled(value, acc);
+        match parts::unless_unread(index, freed)? {
+            Part::None => {}
+            Part::Looked => {
+                state.keys.push(key.into());
+                return Ok(());
+            }
+            Part::Freed => {
+                state.keys.push(key.into());
+                return self.versions.free_spilled(value, acc);
+            }
         }
         if let Some(roll) = entry.pending {
             let removed = self.remove_mark(index, &entry.key, entry.overwriter, roll, true, acc);
@@ -263,7 +269,7 @@ impl Purger {
         if let Some((header, body)) = entry.image.as_deref().and_then(VersionHeader::decode)
             && header.overflow
         {
-            index.unless_damaged(values::release(index.tree().space(), index.id(), body, acc))?;
+            self.release(index, body, acc)?;
         }
         freed
     }
