@@ -286,6 +286,18 @@ fn count_references(page: PageRef, by: i32, mtr: &mut Mtr<'_>) -> Result<()> {
     mtr.apply(page, &PageOp::WriteBytes { offset: OFF_SHARED as u16, bytes: &shared.to_le_bytes() })
 }
 
+/// How many references to a chain are counted beside one, and the LSN of the page that says it: if
+/// that is the same later, none has been counted or given up since.
+///
+/// # Errors
+/// Damage; those of reading the page.
+pub fn references(space: &SpaceFile, index: IndexId, chain: OverflowRef, acc: &Access<'_>) -> Result<(u32, Lsn)> {
+    let page = space.store().pool().fix_shared(space.space(), chain.first, acc)?;
+    let shared = links(&page, index).and_then(|_| get_u32(&page, OFF_SHARED));
+    let shared = shared.ok_or_else(|| damaged(space, index, chain.first, "no overflow chain begins there"))?;
+    Ok((shared, page::lsn(&page)))
+}
+
 /// Begins to change the number of references to a chain: its first page, latched.
 fn fix_first<'a>(
     space: &'a SpaceFile,

@@ -257,7 +257,7 @@ impl VersionTree {
     }
 
     /// What all entries of (index, key) begin with.
-    fn prefix(&self, index: IndexId, key: &[u8]) -> Vec<u8> {
+    pub fn prefix(&self, index: IndexId, key: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(FIXED + key.len());
         out.bytes(&index.0.to_be_bytes());
         if key.len() + FIXED <= key_len_max(self.page_size()) && key.len() < usize::from(HASHED) {

@@ -19,6 +19,7 @@ use crate::entry::reread::shown;
 use crate::entry::row::VersionHeader;
 use crate::entry::values;
 use crate::purge::versions::spilled;
+use crate::recovery::references::Kept;
 use crate::system::TxnSystem;
 use crate::undo::space::Prior;
 use crate::undo::{Directory, LogState, UndoPage, UndoRecord, UndoSpace};
@@ -119,7 +120,8 @@ impl TxnSystem {
 
     /// Checks the tree of an index, and that the header of each entry is one that a transaction can
     /// have written: its writer's id was given out, and its roll pointer may be that of a record.
-    /// While the writer is active, the record has to be there. Adds the pages that are reached to
+    /// While the writer is active, the record has to be there. A chain has at least as many
+    /// references as versions of the entry refer to it. Adds the pages that are reached to
     /// `reached`, tells `sink` what is wrong, and returns the number of entries whose newest
     /// version is none that says that there is nothing.
     ///
@@ -133,12 +135,12 @@ impl TxnSystem {
         sink: &mut Sink<'_>,
     ) -> Result<u64> {
         let (mut suspects, mut wrong) = (Suspects::new(), Vec::new());
-        let pages = self.undo.file().header(acc)?.pages;
+        let (pages, kept) = (self.undo.file().header(acc)?.pages, Kept::by(self, acc)?);
         let mut entries = 0;
         let mut look = |key: &[u8], payload: &[u8]| match self.look_at(payload) {
             Ok((header, chain)) => {
                 entries += u64::from(!header.deleted);
-                if suspects.len() < SUSPECTS_AT_ONCE && self.is_suspect(header, pages) {
+                if suspects.len() < SUSPECTS_AT_ONCE && self.is_suspect(header, pages, &kept) {
                     suspects.push((key.to_vec(), header));
                 }
                 chain
@@ -157,7 +159,11 @@ impl TxnSystem {
         let mut reported = 0;
         loop {
             for (key, header) in &suspects {
-                if let Some(error) = self.lacks_its_record(index, key, *header, acc)? {
+                let error = match self.lacks_its_record(index, key, *header, acc)? {
+                    None => kept.lacks_references(index, key, *header, acc)?,
+                    error => error,
+                };
+                if let Some(error) = error {
                     report(error, sink)?;
                     reported += 1;
                 }
@@ -165,19 +171,26 @@ impl TxnSystem {
             // A large transaction has written more entries than are looked up at once.
             let may_be_more = suspects.len() == SUSPECTS_AT_ONCE && reported < ENTRIES_REPORTED;
             let Some((last, _)) = suspects.pop().filter(|_| may_be_more) else { return Ok(entries) };
-            suspects = self.suspects_behind(index, &last, pages, acc)?;
+            suspects = self.suspects_behind(index, &last, pages, &kept, acc)?;
         }
     }
 
-    /// Whether the undo record of an entry with this header has to be looked up. The undo space had
-    /// `pages` pages.
-    fn is_suspect(&self, header: VersionHeader, pages: u32) -> bool {
-        header.roll.page().0 >= pages || self.map.is_active(header.txn)
+    /// Whether the undo record of an entry with this header has to be looked up, or older versions
+    /// that may share its chain. The undo space had `pages` pages.
+    fn is_suspect(&self, header: VersionHeader, pages: u32, kept: &Kept<'_>) -> bool {
+        header.roll.page().0 >= pages || self.map.is_active(header.txn) || kept.may_share(header)
     }
 
     /// The next suspects behind the key `after`. Damage of the tree ends the search: the walk over
     /// the tree reports it.
-    fn suspects_behind(&self, index: &TableIndex, after: &[u8], pages: u32, acc: &Access<'_>) -> Result<Suspects> {
+    fn suspects_behind(
+        &self,
+        index: &TableIndex,
+        after: &[u8],
+        pages: u32,
+        kept: &Kept<'_>,
+        acc: &Access<'_>,
+    ) -> Result<Suspects> {
         let mut suspects = Suspects::new();
         let mut cursor = index.tree().cursor(acc);
         cursor.seek(Bound::Excluded(after), Direction::Forward);
@@ -189,7 +202,7 @@ impl TxnSystem {
                 Ok(None) | Err(_) => break,
             };
             if let Some((header, _)) = VersionHeader::decode(payload)
-                && self.is_suspect(header, pages)
+                && self.is_suspect(header, pages, kept)
             {
                 suspects.push((key.to_vec(), header));
             }

@@ -3,5 +3,6 @@
 mod check;
 pub(crate) mod checkpointed;
 pub(crate) mod losers;
+mod references;
 mod restart;
 mod rollback;
