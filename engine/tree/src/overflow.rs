@@ -333,6 +333,7 @@ pub fn share_chain(space: &SpaceFile, index: IndexId, chain: OverflowRef, acc: &
 }
 
 /// Gives up a reference to a chain that no page stores any more. The last one frees the pages.
+/// Returns whether it was that.
 ///
 /// # Errors
 /// Damage; those of the log and of reading pages. A part of the pages may have been given back.
@@ -342,7 +343,7 @@ pub fn release_chain(
     chain: OverflowRef,
     acc: &Access<'_>,
     class: SpaceClass,
-) -> Result<()> {
+) -> Result<bool> {
     release_rest(space, index, &mut { chain }, acc, class)
 }
 
@@ -357,7 +358,7 @@ pub fn release_rest(
     chain: &mut OverflowRef,
     acc: &Access<'_>,
     class: SpaceClass,
-) -> Result<()> {
+) -> Result<bool> {
     let released = give_up(space, index, chain, acc, class);
     released.inspect_err(|error| {
         if error.is_damage() {
@@ -372,17 +373,17 @@ fn give_up(
     chain: &mut OverflowRef,
     acc: &Access<'_>,
     class: SpaceClass,
-) -> Result<()> {
+) -> Result<bool> {
     if chain.len == 0 {
-        return Ok(());
+        return Ok(true);
     }
     let (mut mtr, page) = fix_first(space, index, *chain, acc, class)?;
     if get_u32(mtr.bytes(page), OFF_SHARED) == Some(0) {
         drop(mtr);
-        return free_chain(space, index, chain, acc, class);
+        return free_chain(space, index, chain, acc, class).map(|()| true);
     }
     count_references(page, -1, &mut mtr)?;
-    mtr.commit().map(drop)
+    mtr.commit().map(|_| false)
 }
 
 /// Frees the pages of a chain to which nothing refers, the first ones first: what is left is a

@@ -193,7 +193,7 @@ pub fn read_unrecovered(
     overflow::read_chain_of(file, index, chain, upto, acc, out)
 }
 
-/// Gives up the reference of the version that had this body.
-pub(crate) fn release(file: &SpaceFile, index: IndexId, body: &[u8], acc: &Access<'_>) -> Result<()> {
+/// Gives up the reference of the version that had this body. Returns whether the chain is free then.
+pub(crate) fn release(file: &SpaceFile, index: IndexId, body: &[u8], acc: &Access<'_>) -> Result<bool> {
     overflow::release_chain(file, index, decode(body)?.0, acc, SpaceClass::Rollback)
 }

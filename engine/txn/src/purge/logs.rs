@@ -385,12 +385,15 @@ impl Purger {
             if dead_chain.is_some() || (emptied && (copied || committed.log.pages() > 1)) {
                 committed.log.cut(&self.undo, acc).inspect_err(|_| committed.log.unpop(pages))?;
             }
-            committed.log.let_chain_go(record.chain_pages(self.undo.page_size()));
+            let mut gone = record.chain_pages(self.undo.page_size());
             if let (Some(index), Some(chain)) = (&index, dead_chain)
                 && !holdfast_base::planted!("dead-values-stay")
             {
-                self.release(index, chain, acc)?;
+                // Else an earlier version has it, whose record does not count it.
+                let is_free = self.release(index, chain, acc)?;
+                gone = if is_free { record.prior_pages(self.undo.page_size()) } else { 0 };
             }
+            committed.log.let_chain_go(gone);
             self.metrics.inc(Counter::PurgedUndoRecords);
         }
         if copied {

@@ -111,7 +111,7 @@ impl Purger {
         mtr.apply(page, &PageOp::WriteBytes { offset, bytes: &new })?;
         mtr.commit()?;
         let page_size = self.undo.page_size();
-        log.let_chain_go(record.chain_pages(page_size).saturating_sub(shorter.chain_pages(page_size)));
+        log.let_chain_go(record.prior_pages(page_size).saturating_sub(shorter.prior_pages(page_size)));
         self.proofs.put(index.id(), proof);
         Ok(Part::Freed)
     }
@@ -162,15 +162,15 @@ impl Purger {
     }
 
     /// Gives up the reference of a version, to which nothing leads any more. Damage in its table is
-    /// reported, and costs the pages.
-    pub(crate) fn release(&self, index: &TableIndex, body: &[u8], acc: &Access<'_>) -> Result<()> {
+    /// reported, and costs the pages. Returns whether no other version refers to them.
+    pub(crate) fn release(&self, index: &TableIndex, body: &[u8], acc: &Access<'_>) -> Result<bool> {
         let released = values::release(index.tree().space(), index.id(), body, acc);
         if let Err(error) = &released
             && error.is_damage()
         {
             self.background.failed(error.clone());
         }
-        index.unless_damaged(released).map(drop)
+        Ok(index.unless_damaged(released)?.unwrap_or(true))
     }
 }
 

@@ -395,7 +395,7 @@ impl VersionTree {
     /// that `passes`.
     fn free_chain(&self, mut chain: OverflowRef, acc: &Access<'_>, passes: impl Fn(&Error) -> bool) -> Result<()> {
         let freed = overflow::release_rest(self.file(), VERSION_INDEX, &mut chain, acc, SpaceClass::Rollback);
-        freed.inspect_err(|error| {
+        freed.map(drop).inspect_err(|error| {
             if !error.is_damage() && passes(error) {
                 self.unfreed.lock().push(chain);
             }

@@ -57,12 +57,18 @@ impl<'a> UndoRecord<'a> {
         }
     }
 
-    /// Pages of `page_size` bytes of the chain that the prior image alone refers to.
+    /// Pages of `page_size` bytes of the chain that the prior image refers to, and the new version
+    /// does not: those that the change makes old.
     pub fn chain_pages(&self, page_size: usize) -> u32 {
         let chain = self.prior.and_then(values::chain_of);
         let new = self.new_chain.and_then(|reference| values::decode(reference).ok());
         let is_shared = chain.zip(new).is_some_and(|(old, (new, _))| old.first == new.first);
-        chain.filter(|_| !is_shared).map_or(0, |chain| chain.len.div_ceil(page_size as u32))
+        if is_shared { 0 } else { self.prior_pages(page_size) }
+    }
+
+    /// Pages of `page_size` bytes of the chain that the prior image refers to.
+    pub fn prior_pages(&self, page_size: usize) -> u32 {
+        self.prior.and_then(values::chain_of).map_or(0, |chain| chain.len.div_ceil(page_size as u32))
     }
 
     /// Whether purge has something to do for it in the table: a delete mark goes, or the reference
