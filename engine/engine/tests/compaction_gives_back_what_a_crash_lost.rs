@@ -5,9 +5,11 @@ mod common;
 
 use common::{ROWS, value};
 use holdfast::io::{Disk, FileKind, OpenOptions};
-use holdfast::{Database, VerifyOptions};
+use holdfast::{Database, TableDefinition, VerifyOptions};
 use holdfast_base::page::{PageHeader, PageType};
 use holdfast_testkit::CrashDisk;
+
+const OTHER: TableDefinition<u64, &str> = TableDefinition::new("other");
 
 fn unreached(db: &Database) -> u64 {
     let report = db.verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
@@ -62,6 +64,27 @@ fn when_nobody_is_writing() {
     assert!(db.compact().unwrap().pages_reclaimed > 0);
     assert_eq!(unreached(&db), 0);
     common::assert_filled(&db, 0, 50);
+}
+
+/// An old version may stay for long: a snapshot needs it, or it cannot be read. It kept the lost
+/// pages of all tables.
+#[test]
+fn while_an_old_version_of_another_table_is_kept() {
+    let (disk, db) = with_lost_pages();
+    db.close().unwrap();
+    // So small that the version does not wait in the undo log for the end of the snapshot.
+    let db = common::small().version_limit_bytes(8 << 20).disk(std::sync::Arc::new(disk)).open("test").unwrap();
+    let long = "long".repeat(700_000);
+    db.transact(|txn| txn.open_table(&OTHER)?.insert(1, &long)).unwrap();
+    let snapshot = db.begin_read().unwrap();
+    let old = snapshot.open_table(&OTHER).unwrap();
+    db.transact(|txn| txn.open_table(&OTHER)?.upsert(1, "new").map(drop)).unwrap();
+    assert!(db.compact().unwrap().pages_reclaimed > 0);
+    common::assert_filled(&db, 0, 50);
+    let pages = unreached(&db);
+    assert!(pages > 0, "those of the old version");
+    assert_eq!(db.compact().unwrap().pages_reclaimed, 0);
+    assert_eq!(old.get(1).unwrap().as_deref(), Some(&*long));
 }
 
 /// Spoils every page of a file that is one of a large value, or free.

@@ -155,7 +155,7 @@ fn reclaim(instance: &Instance, table: &TableHandle, space: &SpaceFile, access: 
     if table.store.check_current(&table.name).is_err() {
         return Ok(0);
     }
-    if !instance.txns.keeps_nothing_old()? {
+    if !instance.txns.keeps_nothing_old_of(space.id())? {
         return Ok(0);
     }
     let (mut reached, mut sound) = (PageSet::new(), true);

@@ -28,8 +28,9 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::blocking::Mutex;
-use holdfast_base::{Result, TxnId, latches};
+use holdfast_base::{Result, SpaceId, TxnId, latches};
 use holdfast_metrics::Metrics;
+use holdfast_pool::AccessKind;
 use holdfast_tree::Store;
 
 use crate::entry::registry::IndexRegistry;
@@ -43,7 +44,7 @@ use crate::purge::lost::LostVersions;
 use crate::purge::parts::Proofs;
 use crate::purge::shelf::Shelf;
 use crate::purge::sweep_state::SweepState;
-use crate::purge::versions::VersionTree;
+use crate::purge::versions::{VersionTree, split_key};
 use crate::undo::UndoSpace;
 
 /// See the module.
@@ -83,8 +84,7 @@ impl Purger {
         long[self.blind_to(long, txn)..].iter().find(|view| !view.is_cancelled())
     }
 
-    /// Whether no log waits or is set aside, and no version is kept. The records of a log that is
-    /// set aside name chains, and the next open may find its pages sound.
+    /// Whether no log waits or is set aside, and no version is kept.
     ///
     /// # Errors
     /// Those of reading the version tree.
@@ -92,7 +92,37 @@ impl Purger {
         // A log in the hands of purge is in no list.
         latches::none_while_waiting_for("the purge mutex");
         let _turn = self.turn.lock();
-        let no_log = self.history.len() == 0 && self.shelf.is_empty() && !self.lost.has_set_aside();
-        Ok(no_log && self.versions.is_empty()?)
+        Ok(self.has_no_log() && self.versions.is_empty()?)
+    }
+
+    /// Whether no log waits or is set aside, and no version is kept that may refer to a chain in
+    /// `space`: one of an index that is registered, and is in another space, does not. False, too,
+    /// if the version tree cannot be read.
+    ///
+    /// # Errors
+    /// Those of reading the version tree but for damage.
+    pub fn keeps_nothing_of(&self, space: SpaceId) -> Result<bool> {
+        latches::none_while_waiting_for("the purge mutex");
+        let _turn = self.turn.lock();
+        let acc = self.store.pool().access(AccessKind::Purge);
+        let is_elsewhere = |id| self.indexes.get(id).is_some_and(|index| index.tree().space().id() != space);
+        let mut behind = Vec::new();
+        while self.has_no_log() {
+            let found = match self.versions.batch(&behind, 1, &acc) {
+                Err(error) if error.is_damage() || error.is_unread() => return Ok(false),
+                found => found?,
+            };
+            let Some((key, _)) = found.first() else { return Ok(true) };
+            let next = split_key(key).filter(|(id, _)| is_elsewhere(*id)).and_then(|(id, _)| id.0.checked_add(1));
+            let Some(next) = next else { return Ok(false) };
+            behind = next.to_be_bytes().to_vec();
+        }
+        Ok(false)
+    }
+
+    /// Whether no log waits or is set aside. The records of one that is set aside name chains, and
+    /// the next open may find its pages sound. The caller holds the purge mutex.
+    fn has_no_log(&self) -> bool {
+        self.history.len() == 0 && self.shelf.is_empty() && !self.lost.has_set_aside()
     }
 }

@@ -165,7 +165,7 @@ pub(crate) fn size(key: &[u8], value: &[u8]) -> u64 {
 }
 
 /// The two parts of a version tree key that are needed to decode the value.
-fn split_key(key: &[u8]) -> Option<(IndexId, TxnId)> {
+pub(super) fn split_key(key: &[u8]) -> Option<(IndexId, TxnId)> {
     let index = u32::from_be_bytes(key.get(..4)?.try_into().ok()?);
     let txn = u64::from_be_bytes(key.get(key.len().checked_sub(8)?..)?.try_into().ok()?);
     (key.len() >= FIXED).then_some((IndexId(index), TxnId(txn)))

@@ -9,7 +9,7 @@
 use std::ops::Bound;
 
 use holdfast_base::page::{PageHeader, PageType};
-use holdfast_base::{Error, PageId, PageNo, Result, TxnId};
+use holdfast_base::{Error, PageId, PageNo, Result, SpaceId, TxnId};
 use holdfast_pool::Access;
 use holdfast_tree::node::NodeRef;
 use holdfast_tree::{Direction, OverflowRef, PageFinding, PageSet, SpaceFile};
@@ -279,6 +279,15 @@ impl TxnSystem {
     /// Those of reading the version tree.
     pub fn keeps_nothing_old(&self) -> Result<bool> {
         Ok(!self.has_unfinished() && self.purger.keeps_nothing()?)
+    }
+
+    /// Whether no old version may refer to a large value in `space`, as far as that is known at no
+    /// great expense, and no transaction of an earlier run is unfinished.
+    ///
+    /// # Errors
+    /// Those of reading the version tree but for damage.
+    pub fn keeps_nothing_old_of(&self, space: SpaceId) -> Result<bool> {
+        Ok(!self.has_unfinished() && self.purger.keeps_nothing_of(space)?)
     }
 }
 
