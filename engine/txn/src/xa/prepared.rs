@@ -410,7 +410,9 @@ mod tests {
                 adopted.set(Some(s.spawn(|| prepared.adopt(b"left", |_| Ok(changed())).is_ok())));
                 Ok(changed())
             };
-            assert!(prepared.has_changed(&CHANGED, &at_once(), read).unwrap());
+            let answer = prepared.has_changed(&CHANGED, &at_once(), read);
+            // It may be adopted before the reader asks again.
+            assert!(matches!(answer, Ok(true) | Err(Error::LockTimeout)), "{answer:?}");
             assert!(adopted.take().unwrap().join().unwrap());
         });
         assert!(prepared.waiting().is_empty());
