@@ -19,19 +19,36 @@ pub fn of_tables(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2
         .or_else(|| of_merged_partitions(sql, ours, theirs, &mut sides[1]))
         .or_else(|| of_stale_columns(sql, ours, theirs, &mut sides[1]))
         .or_else(|| of_handlers_in_partitions(sql, ours, theirs, &mut sides[1]))
+        .or_else(|| of_unused_columns(sql, ours, theirs, &mut sides[1]))
 }
+
+/// What InnoDB does by a HANDLER on a table with partitions.
+const NEWEST_BY_HANDLER: &str =
+    "HANDLER reads by the snapshot; of a table with partitions InnoDB reads what is newest, and takes none";
 
 /// Other rows that a HANDLER reads beside a table with partitions: of such a table InnoDB shows the
 /// newest version of each row, whatever the snapshot of the transaction is.
 fn of_handlers_in_partitions(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut Side) -> Option<Known> {
-    let (Outcome::Rows(_), Outcome::Rows(_)) = (&ours.outcome, &theirs.outcome) else { return None };
+    let reads = is_read_by_handler(sql) && are_rows(ours, theirs);
+    (reads && has_partitions(innodb)).then_some(Known { reason: NEWEST_BY_HANDLER, parts: true })
+}
+
+/// Other rows by the snapshot of a transaction that has read by a HANDLER, which may have been of a
+/// table with partitions.
+pub fn of_snapshot_by_handler(ours: &Answer, theirs: &Answer, innodb: &mut Side) -> Option<&'static str> {
+    (are_rows(ours, theirs) && has_partitions(innodb)).then_some(NEWEST_BY_HANDLER)
+}
+
+fn are_rows(ours: &Answer, theirs: &Answer) -> bool {
+    [ours, theirs].iter().all(|answer| matches!(answer.outcome, Outcome::Rows(_)))
+}
+
+fn has_partitions(innodb: &mut Side) -> bool {
     let tables = format!(
         "SELECT 1 FROM information_schema.tables WHERE table_schema = '{}' AND create_options LIKE '%partitioned%'",
         schema(innodb.engine)
     );
-    let reason = "HANDLER reads by the snapshot; of a table with partitions InnoDB reads what is newest";
-    let is_known = is_read_by_handler(sql) && !innodb.look(&tables).into_rows().is_empty();
-    is_known.then_some(Known { reason, parts: true })
+    !innodb.look(&tables).into_rows().is_empty()
 }
 
 /// Rows in an order that InnoDB reads from an index with a virtual column of a partitioned table:
@@ -44,6 +61,22 @@ fn of_merged_partitions(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut 
     let reason = "InnoDB merges the rows of partitions by virtual columns that it has not computed";
     reads_by_virtual(sql, " AND t.create_options LIKE '%partitioned%'", innodb)
         .then_some(Known { reason, parts: false })
+}
+
+/// A longer column that InnoDB refuses because a FOREIGN KEY uses it, although none does: behind a
+/// generated column it looks at another one.
+fn of_unused_columns(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut Side) -> Option<Known> {
+    let Outcome::Refused(1832, text) = &theirs.outcome else { return None };
+    let table = sql.strip_prefix("ALTER TABLE ")?.split(' ').next()?;
+    let column = text.split('\'').nth(1)?;
+    let uses = format!(
+        "SELECT 1 FROM information_schema.key_column_usage WHERE table_schema = '{}' AND table_name = '{table}' \
+         AND column_name = '{column}' AND referenced_table_name IS NOT NULL",
+        schema(innodb.engine)
+    );
+    let is_known = ours.is_success() && innodb.look(&uses).into_rows().is_empty();
+    let reason = "InnoDB takes a column for one of a FOREIGN KEY";
+    is_known.then_some(Known { reason, parts: true })
 }
 
 /// Whether InnoDB reads rows by an index with a virtual column, of a table for which the condition

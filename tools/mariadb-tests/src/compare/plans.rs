@@ -11,8 +11,19 @@ pub fn plan(side: &mut Side, sql: &str) -> Vec<[Option<String>; 5]> {
 /// Whether the engines come to the rows of a statement by other ways, or may: the plans for a
 /// TEMPORARY table are its session's alone.
 pub fn differ(sql: &str, [holdfast, innodb]: &mut [Side; 2]) -> bool {
+    differ_between(sql, [holdfast, innodb])
+}
+
+/// As [`differ`].
+pub fn differ_between(sql: &str, [holdfast, innodb]: [&mut Side; 2]) -> bool {
     let ours = plan(holdfast, sql);
     ours.is_empty() || ours != plan(innodb, sql)
+}
+
+/// Whether InnoDB has a choice of ways to the rows of a statement: it counts rows in the background,
+/// and by now its plan may be another one than it was.
+pub fn has_choice(sql: &str, innodb: &mut Side) -> bool {
+    explained(innodb, sql).iter().any(|row| row.get(4).is_some_and(|possible_keys| possible_keys != "NULL"))
 }
 
 /// What EXPLAIN says of a statement.

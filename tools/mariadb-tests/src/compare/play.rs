@@ -350,6 +350,11 @@ impl Play<'_, '_, '_> {
         {
             return self.part(reason);
         }
+        if self.meanings.keeps_snapshot_of_handler(session)
+            && let Some(reason) = evidence::of_snapshot_by_handler(ours, theirs, &mut self.sides[1])
+        {
+            return self.part(reason);
+        }
         let skips = self.skips(session);
         if let Some(reason) = by_plan::known(&meant.sql, &class, codes, &mut self.sides)
             .or_else(|| by_plan::of_skipped(&meant.sql, &class, &mut self.sides).filter(|_| skips))

@@ -68,6 +68,29 @@ pub fn is_read_by_handler(sql: &str) -> bool {
     sql.starts_with("HANDLER") && sql.contains(" READ ")
 }
 
+/// How a read of a HANDLER begins that goes on behind one by FIRST or LAST in an index.
+pub fn going_on_at_end(sql: &str) -> Option<String> {
+    let turned = |from: &str, to: &str| sql.split_once(from).map(|(read, _)| format!("{read}{to}"));
+    let words: Vec<&str> = sql.split(' ').collect();
+    match words[..] {
+        ["HANDLER", _, "READ", _, "FIRST", ..] => turned(" FIRST", " NEXT"),
+        ["HANDLER", _, "READ", _, "LAST", ..] => turned(" LAST", " PREV"),
+        _ => None,
+    }
+}
+
+/// How many rows a HANDLER is to read, if it reads.
+pub fn wanted_by_handler(sql: &str) -> Option<usize> {
+    let (_, read) = sql.split_once(" READ ")?;
+    Some(read.rsplit_once(" LIMIT ").and_then(|(_, limit)| limit.parse().ok()).unwrap_or(1))
+}
+
+/// The table that rows are inserted into.
+pub fn target_of(sql: &str) -> Option<String> {
+    let (_, rest) = sql.split_once(" INTO ").filter(|(verb, _)| verb.starts_with("INSERT"))?;
+    rest.split(' ').next().map(String::from)
+}
+
 /// Whether the table is named in the statement.
 pub fn names(sql: &str, table: &str) -> bool {
     sql.split(|c: char| !is_of_name(c)).any(|word| word == table)
