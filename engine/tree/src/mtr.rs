@@ -181,7 +181,12 @@ impl<'a> Mtr<'a> {
     /// Whether `op` can be applied to the page as it is.
     #[must_use]
     pub fn can_apply(&self, page: PageRef, op: &PageOp<'_>) -> bool {
-        op.check(self.bytes(page))
+        op.check(self.bytes(page)) && self.spares_neighbours(page, op)
+    }
+
+    /// Whether `op` writes into no record of the page but its own.
+    pub(crate) fn spares_neighbours(&self, page: PageRef, op: &PageOp<'_>) -> bool {
+        op.spares_neighbours(&self.pages[page.0].guard)
     }
 
     /// Applies `op` to a latched page and adds its record.
@@ -209,6 +214,9 @@ impl<'a> Mtr<'a> {
         let latched = &mut self.pages[page.0];
         let id = latched.guard.id();
         op.apply_checked(id, latched.guard.bytes_mut());
+        if op.initialises() {
+            latched.guard.note_examined();
+        }
         latched.changed = true;
         op.encode(id, self.last, &mut self.records);
         self.last = Some(id);

@@ -18,6 +18,7 @@
 use holdfast_base::codec::{Reader, Writer, put_u16, put_u32};
 use holdfast_base::page::{HEADER_LEN, OFF_FLAGS, OFF_INDEX, OFF_LEVEL, OFF_PAGE_NO, OFF_SPACE, OFF_TYPE, PageType};
 use holdfast_base::{Error, IndexId, PageId, PageNo, Result, SpaceId};
+use holdfast_pool::ExclusiveGuard;
 
 use crate::node::{EntryList, LEVELS_MAX, NodeMut, NodeRef};
 use crate::space::bitmap;
@@ -284,6 +285,28 @@ impl<'a> PageOp<'a> {
                 !is_node && !is_bitmap && offset >= HEADER_LEN && offset + bytes.len() <= len
             }
         }
+    }
+
+    /// Whether the operation, which can be applied to `page`, writes into no record but its own. A
+    /// page is looked through once while it is in its frame: then its records are known to lie
+    /// apart. In a damaged one the operation's record is compared with all others each time.
+    pub(crate) fn spares_neighbours(&self, page: &ExclusiveGuard<'_>) -> bool {
+        let changed = match *self {
+            PageOp::InsertAt { .. } => None,
+            PageOp::RemoveAt { slot } | PageOp::ReplaceAt { slot, .. } | PageOp::Patch { slot, .. } => {
+                Some(slot.into())
+            }
+            _ => return true,
+        };
+        if page.is_examined() {
+            return true;
+        }
+        let node = NodeRef::assume(page.bytes());
+        if node.records_lie_apart() {
+            page.note_examined();
+            return true;
+        }
+        node.lies_apart(changed)
     }
 
     /// Applies the operation to `page`, whose address is `id`. Leaves LSN and checksum of the page

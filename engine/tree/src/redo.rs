@@ -34,10 +34,11 @@
 //!
 //! A page that turns out damaged is [passed over](Redo::pass_over), if the caller allows it, while
 //! all others get their records: one bad page does not keep a database shut. If it cannot be read,
-//! its checksum goes on saying so. If it can be read but a record does not fit it, its checksum is
-//! right, and it would pass for a sound page that lacks changes: so it becomes a
-//! [forsaken](TYPE_FORSAKEN) one, which is written like any other change and is damaged for every
-//! reader, in this run of the database and the next. Records that initialise the page heal it.
+//! its checksum goes on saying so. If it can be read but a record does not fit it, or would change
+//! an entry of a node that lies over another entry, its checksum is right, and it would pass for a
+//! sound page that lacks changes: so it becomes a [forsaken](TYPE_FORSAKEN) one, which is written
+//! like any other change and is damaged for every reader, in this run of the database and the next.
+//! Records that initialise the page heal it.
 //!
 //! A page that the device does not return, at several attempts, may be returned the next time, with
 //! what it had. If the caller allows it the page is [withheld](Redo::withhold): it gets none of its
@@ -443,7 +444,12 @@ impl Work {
         let skipped = if begin.is_some() { 0 } else { records.iter().take_while(has).count() };
         self.store.metrics().add(Counter::RecoveryPagesSkipped, skipped as u64);
         for record in &records[skipped..] {
-            if let Err(error) = self.op(record)?.apply(id, page.bytes_mut()) {
+            let op = self.op(record)?;
+            let applied = match op.spares_neighbours(&page) {
+                true => op.apply(id, page.bytes_mut()),
+                false => Err(Error::damaged_page(id, "its records lie over each other")),
+            };
+            if let Err(error) = applied {
                 if !(self.may_pass_over)(id.space) {
                     return Err(error);
                 }

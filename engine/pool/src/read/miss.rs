@@ -20,7 +20,7 @@ use holdfast_policy::{ScanHint, Touch};
 
 use crate::core::Core;
 use crate::read::request::{Access, Fill};
-use crate::resident::header::READ_AHEAD;
+use crate::resident::header::{EXAMINED, READ_AHEAD};
 use crate::resident::space::Space;
 use crate::resident::translation::{CLAIMED, CLAIMED_WAITED};
 
@@ -253,6 +253,7 @@ impl Core {
         // moment.
         header.latch.exclusive();
         debug_assert!(header.page().is_none() && header.rec_lsn() == 0);
+        header.clear(EXAMINED);
         header.set_page(id);
         publish(frame + 1);
     }

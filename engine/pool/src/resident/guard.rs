@@ -15,7 +15,7 @@ use holdfast_base::{Lsn, PageId, page};
 
 use crate::core::Core;
 use crate::resident::access::OptPage;
-use crate::resident::header::{FrameHeader, WRITING};
+use crate::resident::header::{EXAMINED, FrameHeader, WRITING};
 use holdfast_latch::Stamp;
 
 /// What was read optimistically does not count; start over from a point that is still valid.
@@ -224,6 +224,20 @@ impl<'a> ExclusiveGuard<'a> {
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.header.rec_lsn() != 0
+    }
+
+    /// Whether [`ExclusiveGuard::note_examined`] was called since the page came into its frame.
+    /// Another page in the frame, or the same one in another frame, begins without it.
+    #[inline]
+    #[must_use]
+    pub fn is_examined(&self) -> bool {
+        self.header.has(EXAMINED)
+    }
+
+    /// Remembers, as long as the page is in its frame, that its content was looked through and
+    /// found sound. What changes it keeps it sound.
+    pub fn note_examined(&self) {
+        self.header.set(EXAMINED);
     }
 
     /// Records that the mini-transaction logged from `start` to `end` changed the page: sets the

@@ -10,7 +10,7 @@
 //!                                   disk; 0: clean
 //! 32     8   next_rec_lsn            the same for changes made while the page is being written;
 //!                                   0: none
-//! 40     4   flags                   WRITING, READ_AHEAD
+//! 40     4   flags                   WRITING, READ_AHEAD, EXAMINED
 //! 44     4   -
 //! 48     16  -
 //! ```
@@ -37,6 +37,9 @@ use holdfast_latch::Latch;
 pub(crate) const WRITING: u32 = 1;
 /// Brought in by read-ahead and not used since.
 pub(crate) const READ_AHEAD: u32 = 2;
+/// See [`ExclusiveGuard::is_examined`](crate::ExclusiveGuard::is_examined). Set and cleared by the
+/// exclusive holder.
+pub(crate) const EXAMINED: u32 = 4;
 
 /// What the headers of a space's pages have in common, see [`FrameHeader::holds_page`].
 pub(crate) fn space_key(space: SpaceId) -> u64 {

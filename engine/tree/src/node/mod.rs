@@ -29,6 +29,8 @@
 //! * *Free space.* contiguous free bytes + garbage = body - slots - live records - prefix, whatever
 //!   the layout of the heap. An operation that fits by this sum may compact the node; redo does the
 //!   same.
+//! * *Records apart.* No record lies over another one, or below the heap start. An operation on one
+//!   record relies on that, since it writes into the bytes of the record, or below the heap.
 //!
 //! Readers are generic over [`PageRead`]: a page in an optimistic read may be torn. Every accessor
 //! checks its bounds and returns `None` for bytes that no node can hold. The caller then validates
@@ -127,6 +129,16 @@ pub(crate) struct Record {
 impl Record {
     pub(crate) fn payload_at(&self) -> usize {
         self.suffix_at + self.suffix_len
+    }
+
+    /// Offset of its first byte.
+    pub(crate) fn begin(&self) -> usize {
+        self.suffix_at - RECORD_HEADER
+    }
+
+    /// Offset of the byte behind it.
+    pub(crate) fn end(&self) -> usize {
+        self.payload_at() + self.payload_len
     }
 
     /// Bytes in the heap.
@@ -457,7 +469,7 @@ impl<'p> NodeRef<'p, [u8]> {
         let mut last: Option<&[u8]> = None;
         for i in 0..count {
             let record = self.record(i).ok_or_else(|| format!("slot {i} points outside the page"))?;
-            let (begin, end) = (record.suffix_at - RECORD_HEADER, record.payload_at() + record.payload_len);
+            let (begin, end) = (record.begin(), record.end());
             if begin < heap || end > prefix_at {
                 return Err(format!("the record of slot {i} lies outside the heap"));
             }
@@ -484,10 +496,39 @@ impl<'p> NodeRef<'p, [u8]> {
         if live + (self.page.page_len() - prefix_at) + free != self.body_len() {
             return Err(format!("{live} live bytes and {free} free ones do not add up to the page"));
         }
-        extents.sort_unstable();
-        if let Some(pair) = extents.windows(2).find(|pair| pair[0].1 > pair[1].0) {
-            return Err(format!("the records of the slots {} and {} lie over each other", pair[0].2, pair[1].2));
+        if let Some((one, other)) = overlap(extents) {
+            return Err(format!("the records of the slots {one} and {other} lie over each other"));
         }
         Ok(())
     }
+
+    /// Whether all records lie in the heap, and none over another one.
+    pub(crate) fn records_lie_apart(&self) -> bool {
+        let (Some(heap), Some(prefix_at), Some(count)) = (self.heap(), self.prefix_at(), self.count()) else {
+            return false;
+        };
+        let extent = |i| self.record(i).map(|r| (r.begin(), r.end(), i)).filter(|r| r.0 >= heap && r.1 <= prefix_at);
+        (0..count).map(extent).collect::<Option<Vec<_>>>().is_some_and(|extents| overlap(extents).is_none())
+    }
+
+    /// Whether no record reaches below the heap, and that of slot `changed`, if one is named, lies
+    /// apart from all others.
+    pub(crate) fn lies_apart(&self, changed: Option<usize>) -> bool {
+        let (Some(heap), Some(prefix_at), Some(count)) = (self.heap(), self.prefix_at(), self.count()) else {
+            return false;
+        };
+        let own = changed.and_then(|slot| self.record(slot));
+        let is_clear = |record: &Record| {
+            own.is_none_or(|own| own.end() <= prefix_at && (record.end() <= own.begin() || record.begin() >= own.end()))
+        };
+        own.is_some() == changed.is_some()
+            && (0..count)
+                .all(|i| self.record(i).is_some_and(|r| r.begin() >= heap && (Some(i) == changed || is_clear(&r))))
+    }
+}
+
+/// Two slots whose records, given as (begin, end, slot), lie over each other.
+fn overlap(mut extents: Vec<(usize, usize, usize)>) -> Option<(usize, usize)> {
+    extents.sort_unstable_by_key(|extent| extent.0);
+    extents.windows(2).find(|pair| pair[0].1 > pair[1].0).map(|pair| (pair[0].2, pair[1].2))
 }

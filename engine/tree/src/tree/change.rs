@@ -28,6 +28,8 @@ pub enum Action {
 const MERGE_BELOW: [usize; 3] = [4, 16, 64];
 /// A patch is logged instead of the whole payload if it saves at least so many bytes.
 const PATCH_SAVES_MIN: usize = 8;
+/// What is wrong with a node in which a change would write into another record than its own.
+pub(super) const OVER_ANOTHER: &str = "a node whose records lie over each other";
 
 /// What became of a change under the leaf's latch.
 enum Outcome {
@@ -113,6 +115,9 @@ impl Tree {
             return Err(Error::ValueTooLong { len: payload.len() as u64, max: max as u64 });
         }
         let op = change_op(node, key, found, old, payload.as_deref()).ok_or_else(bad)?;
+        if !op.spares_neighbours(&leaf) {
+            return Err(self.damaged(no, OVER_ANOTHER));
+        }
         if !op.is_welcome(leaf.bytes()) {
             return payload.map(|p| Outcome::NoRoom { payload_len: p.len() }).ok_or_else(bad);
         }

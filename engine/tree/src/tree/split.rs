@@ -7,6 +7,7 @@ use holdfast_metrics::Counter;
 use holdfast_pool::{Access, Reserved};
 use holdfast_wal::{SpaceClass, SpaceTicket};
 
+use super::change::OVER_ANOTHER;
 use super::descend::ForKey;
 use super::path::{Hop, Path};
 use super::{STRUCTURE_FRAMES, Tree};
@@ -155,6 +156,11 @@ impl Tree {
         let suffix = suffix.ok_or_else(|| self.damaged(hop.no, "a key outside its range"))?;
         if !above.can_insert(slot + 1, suffix.len(), size_of::<u32>(), false) {
             return Ok(Step::ParentFull);
+        }
+        // The child's number is not known yet, and of no importance here.
+        let link = PageOp::InsertAt { slot: slot as u16 + 1, suffix, payload: &[0; 4] };
+        if !mtr.spares_neighbours(parent, &link) {
+            return Err(self.damaged(mtr.id(parent).no, OVER_ANOTHER));
         }
         let separator = Some(plan.separator.as_slice());
         let right_prefix = fence_prefix_len(separator, hop.high.as_deref());

@@ -16,7 +16,7 @@ use holdfast_base::{Error, PageNo, Result};
 use holdfast_pool::{Access, PageRead};
 
 use super::Tree;
-use super::change::{change_op, sinks};
+use super::change::{OVER_ANOTHER, change_op, sinks};
 use super::descend::{ForKey, LeafAt, LeafReader};
 use crate::mtr::{Mtr, PageRef, PlannedPut};
 use crate::node::{Found, NodeRef, body_len, payload_len_max};
@@ -142,6 +142,9 @@ impl Tree {
         let bad = || self.damaged(spot.leaf.no, "a leaf whose slots make no sense");
         let old = if spot.exists() { Some(node.payload(spot.found.slot).ok_or_else(bad)?) } else { None };
         let op = change_op(node, key, spot.found, old, Some(payload)).ok_or_else(bad)?;
+        if !mtr.spares_neighbours(page, &op) {
+            return Err(self.damaged(spot.leaf.no, OVER_ANOTHER));
+        }
         if !op.is_welcome(bytes) {
             return Ok(None);
         }
