@@ -17,13 +17,15 @@
 //! the trees are walked is a build, and nothing is freed then.
 //!
 //! A table that is damaged, or whose damage shows on the way, is left as it is then and named in
-//! the report, as is one that the device does not return; the others go on.
+//! the report with the page, as is one that the device does not return; the others go on. So is a
+//! table that the walk over the trees finds unsound: a node that is moved by what a wrong parent or
+//! a wrong entry says would be harder to save.
 
 use std::sync::Arc;
 
 use holdfast_base::{Lsn, PageNo, page};
 use holdfast_pool::{Access, AccessKind};
-use holdfast_tree::{PageSet, SpaceFile};
+use holdfast_tree::{PageFinding, PageSet, SpaceFile};
 use holdfast_wal::SpaceClass;
 
 use crate::instance::Instance;
@@ -45,7 +47,8 @@ pub struct CompactReport {
     pub pages_moved: u64,
     /// Pages given back that a crash had lost.
     pub pages_reclaimed: u64,
-    /// Tables that were not compacted, or not to the end, because they cannot be used, and why.
+    /// Tables that were not compacted, or not to the end, because they are damaged or cannot be
+    /// used, and why.
     pub left_out: Vec<Finding>,
 }
 
@@ -147,6 +150,9 @@ fn compact_table(
 }
 
 /// Gives back pages that nothing leads to, if that can be told. How many.
+///
+/// # Errors
+/// Damage that the walk over the trees finds.
 fn reclaim(instance: &Instance, table: &TableHandle, space: &SpaceFile, access: &Access<'_>) -> Result<u64> {
     let gate = &table.store.file.gate;
     let Some(entered) = gate.quiet() else { return Ok(0) };
@@ -158,26 +164,46 @@ fn reclaim(instance: &Instance, table: &TableHandle, space: &SpaceFile, access: 
     if !instance.txns.keeps_nothing_old_of(space.id())? {
         return Ok(0);
     }
-    let (mut reached, mut sound) = (PageSet::new(), true);
-    check_trees(&instance.txns, table.store.all_indexes())(access, &mut reached, &mut |_| sound = false)?;
-    if !sound {
-        return Ok(0);
-    }
+    let (reached, mut found) = walk(instance, table, space, access)?;
     // The pause stands for a look at the bitmaps of a large file.
     let early = holdfast_base::planted!("new-pages-count-as-lost")
         && gate.quiet() == Some(entered)
         && holdfast_base::planted!("new-pages-count-as-lost", pause = 20);
     let lost = space.unreached(&reached, access)?;
-    instance.txns.verify_unreached(space, lost.iter().copied(), access, &mut |_| sound = false)?;
-    if !sound {
-        return Ok(0);
+    if found.is_empty() {
+        instance.txns.verify_unreached(space, lost.iter().copied(), access, &mut |finding| found.push(finding))?;
+    } else {
+        // As a check does, this believes what it finds again.
+        let again = walk(instance, table, space, access)?.1;
+        found.retain(|finding| again.contains(finding));
+        if found.is_empty() {
+            return Ok(0);
+        }
     }
     // What came meanwhile has allocated pages that nothing leads to yet.
     if !early && gate.quiet() != Some(entered) {
         return Ok(0);
     }
+    if let Some(finding) = found.into_iter().next() {
+        return Err(instance.store.damaged(finding.page, finding.what));
+    }
     space.free_pages(&lost, SpaceClass::User, access)?;
     Ok(lost.len() as u64)
+}
+
+/// What the trees of a table lead to, and what is wrong with them.
+fn walk(
+    instance: &Instance,
+    table: &TableHandle,
+    space: &SpaceFile,
+    access: &Access<'_>,
+) -> Result<(PageSet, Vec<PageFinding>)> {
+    let watch = space.watch();
+    let (mut reached, mut found) = (PageSet::new(), Vec::new());
+    check_trees(&instance.txns, table.store.all_indexes())(access, &mut reached, &mut |finding| found.push(finding))?;
+    let changed = watch.changed();
+    found.retain(|finding| !changed.contains(finding.page.no));
+    Ok((reached, found))
 }
 
 /// Moves the last node of the file to the front, if there is room; whether it did.
