@@ -225,6 +225,14 @@ impl History {
         let _ = self.queue.logs.lock().iter().all(look);
     }
 
+    /// Shows all logs that wait, but for those in the hands of purge, in any order.
+    pub fn each(&self, mut look: impl FnMut(&UndoLog)) {
+        // In this order: a log may be gathered in between.
+        for list in self.arrived.all().chain([&self.queue]) {
+            list.logs.lock().iter().for_each(|committed| look(&committed.log));
+        }
+    }
+
     /// What `look` says about the first log of the queue, if there is one.
     pub fn front<R>(&self, look: impl FnOnce(&CommittedLog) -> R) -> Option<R> {
         self.queue.logs.lock().front().map(look)

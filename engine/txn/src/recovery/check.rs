@@ -9,7 +9,7 @@
 use std::ops::Bound;
 
 use holdfast_base::page::{PageHeader, PageType};
-use holdfast_base::{Error, PageId, PageNo, Result, SpaceId, TxnId};
+use holdfast_base::{Error, HashMap, HashSet, PageId, PageNo, Result, RollPtr, SpaceId, TxnId};
 use holdfast_pool::Access;
 use holdfast_tree::node::NodeRef;
 use holdfast_tree::{Direction, OverflowRef, PageFinding, PageSet, SpaceFile};
@@ -21,7 +21,6 @@ use crate::entry::values;
 use crate::purge::versions::spilled;
 use crate::recovery::references::Kept;
 use crate::system::TxnSystem;
-use crate::undo::space::Prior;
 use crate::undo::{Directory, LogState, UndoPage, UndoRecord, UndoSpace};
 
 /// How often a log is read again that becomes another one while it is read.
@@ -40,6 +39,13 @@ type Judge<'a> = dyn Fn(UndoRecord<'_>) -> bool + 'a;
 
 /// Entries, by their keys, whose undo records have to be looked up.
 type Suspects = Vec<(Vec<u8>, VersionHeader)>;
+
+/// What undo there was when the check of an index began.
+struct Undo<'s> {
+    /// Pages of the undo space.
+    pages: u32,
+    kept: Kept<'s>,
+}
 
 impl TxnSystem {
     /// Walks over everything in the undo space. Adds the pages that lead somewhere to `reached`,
@@ -120,10 +126,11 @@ impl TxnSystem {
 
     /// Checks the tree of an index, and that the header of each entry is one that a transaction can
     /// have written: its writer's id was given out, and its roll pointer may be that of a record.
-    /// While the writer is active, the record has to be there. A chain has at least as many
-    /// references as versions of the entry refer to it. Adds the pages that are reached to
-    /// `reached`, tells `sink` what is wrong, and returns the number of entries whose newest
-    /// version is none that says that there is nothing.
+    /// While the writer is active, or its log waits for purge, the record has to be there, and says
+    /// whether there is a delete mark: an entry without a body could have or lack one by one bit.
+    /// A chain has at least as many references as versions of the entry refer to it. Adds the pages
+    /// that are reached to `reached`, tells `sink` what is wrong, and returns the number of entries
+    /// whose newest version is none that says that there is nothing.
     ///
     /// # Errors
     /// Those of reading pages other than damage; those of [`TxnSystem::check_session`].
@@ -135,12 +142,12 @@ impl TxnSystem {
         sink: &mut Sink<'_>,
     ) -> Result<u64> {
         let (mut suspects, mut wrong) = (Suspects::new(), Vec::new());
-        let (pages, kept) = (self.undo.file().header(acc)?.pages, Kept::by(self, acc)?);
+        let undo = Undo { pages: self.undo.file().header(acc)?.pages, kept: Kept::by(self, acc)? };
         let mut entries = 0;
         let mut look = |key: &[u8], payload: &[u8]| match self.look_at(payload) {
             Ok((header, chain)) => {
                 entries += u64::from(!header.deleted);
-                if suspects.len() < SUSPECTS_AT_ONCE && self.is_suspect(header, pages, &kept) {
+                if suspects.len() < SUSPECTS_AT_ONCE && self.is_suspect(header, &undo) {
                     suspects.push((key.to_vec(), header));
                 }
                 chain
@@ -158,12 +165,9 @@ impl TxnSystem {
         }
         let mut reported = 0;
         loop {
+            reported += self.judge_suspects(index, &suspects, acc, sink)?;
             for (key, header) in &suspects {
-                let error = match self.lacks_its_record(index, key, *header, acc)? {
-                    None => kept.lacks_references(index, key, *header, acc)?,
-                    error => error,
-                };
-                if let Some(error) = error {
+                if let Some(error) = undo.kept.lacks_references(index, key, *header, acc)? {
                     report(error, sink)?;
                     reported += 1;
                 }
@@ -171,26 +175,20 @@ impl TxnSystem {
             // A large transaction has written more entries than are looked up at once.
             let may_be_more = suspects.len() == SUSPECTS_AT_ONCE && reported < ENTRIES_REPORTED;
             let Some((last, _)) = suspects.pop().filter(|_| may_be_more) else { return Ok(entries) };
-            suspects = self.suspects_behind(index, &last, pages, &kept, acc)?;
+            suspects = self.suspects_behind(index, &last, &undo, acc)?;
         }
     }
 
     /// Whether the undo record of an entry with this header has to be looked up, or older versions
-    /// that may share its chain. The undo space had `pages` pages.
-    fn is_suspect(&self, header: VersionHeader, pages: u32, kept: &Kept<'_>) -> bool {
-        header.roll.page().0 >= pages || self.map.is_active(header.txn) || kept.may_share(header)
+    /// that may share its chain.
+    fn is_suspect(&self, header: VersionHeader, undo: &Undo<'_>) -> bool {
+        let has_record = self.map.is_active(header.txn) || undo.kept.waits_for_purge(header.txn);
+        header.roll.page().0 >= undo.pages || has_record || undo.kept.may_share(header)
     }
 
     /// The next suspects behind the key `after`. Damage of the tree ends the search: the walk over
     /// the tree reports it.
-    fn suspects_behind(
-        &self,
-        index: &TableIndex,
-        after: &[u8],
-        pages: u32,
-        kept: &Kept<'_>,
-        acc: &Access<'_>,
-    ) -> Result<Suspects> {
+    fn suspects_behind(&self, index: &TableIndex, after: &[u8], undo: &Undo<'_>, acc: &Access<'_>) -> Result<Suspects> {
         let mut suspects = Suspects::new();
         let mut cursor = index.tree().cursor(acc);
         cursor.seek(Bound::Excluded(after), Direction::Forward);
@@ -202,7 +200,7 @@ impl TxnSystem {
                 Ok(None) | Err(_) => break,
             };
             if let Some((header, _)) = VersionHeader::decode(payload)
-                && self.is_suspect(header, pages, kept)
+                && self.is_suspect(header, undo)
             {
                 suspects.push((key.to_vec(), header));
             }
@@ -239,37 +237,77 @@ impl TxnSystem {
         }
     }
 
-    /// The error for an entry with this header, if its roll pointer leads out of the undo space, or
-    /// its writer is active and the record is not there.
-    fn lacks_its_record(
+    /// Looks up the undo records of suspects, and tells `sink` of those whose roll pointer leads
+    /// out of the undo space, whose record is of another kind of change, or not there while their
+    /// writer is active or its log waits for purge. Returns how many there are.
+    fn judge_suspects(
         &self,
         index: &TableIndex,
-        key: &[u8],
-        header: VersionHeader,
+        suspects: &Suspects,
         acc: &Access<'_>,
-    ) -> Result<Option<Error>> {
-        let mut bytes = Vec::new();
-        let (txn, roll) = (header.txn, header.roll);
-        if roll.page().0 >= self.undo.file().header(acc)?.pages {
-            let what = format_args!("has a roll pointer, {roll:?}, past the end of the undo space");
-            return Ok(Some(index.damaged_entry(key, what)));
+        sink: &mut Sink<'_>,
+    ) -> Result<usize> {
+        let (mut wrong, mut lacking) = (Vec::new(), Vec::new());
+        for (key, header) in suspects {
+            let (txn, roll) = (header.txn, header.roll);
+            if roll.page().0 >= self.undo.file().header(acc)?.pages {
+                let what = format_args!("has a roll pointer, {roll:?}, past the end of the undo space");
+                wrong.push(index.damaged_entry(key, what));
+                continue;
+            }
+            // Rollback passes over an index that is not registered, and cuts its records.
+            if self.index(index.id()).is_none() {
+                continue;
+            }
+            match self.undo.put_mark(txn, roll, index.id(), key, acc) {
+                Ok(Some(mark)) if mark == header.deleted => {}
+                Ok(Some(_)) if self.is_version(index, key, *header, acc)? => {
+                    let what = format_args!("has a version by {txn:?} whose delete mark contradicts its undo record");
+                    wrong.push(index.damaged_entry(key, what));
+                }
+                Ok(Some(_)) => {}
+                Ok(None) => lacking.push((key, *header)),
+                // The walk over the undo space reports it.
+                Err(error) if (error.is_damage() || error.is_unread()) && !self.map.is_active(txn) => {}
+                Err(error) if error.is_damage() => lacking.push((key, *header)),
+                Err(error) => return Err(error),
+            }
         }
-        // Rollback passes over an index that is not registered, and cuts its records.
-        if self.index(index.id()).is_none() || !self.map.is_active(txn) {
-            return Ok(None);
+        // It may have been undone, or purged: then the entry has changed, or no log has it.
+        let waiting = self.waiting_records(&lacking);
+        for (key, header) in lacking {
+            let (txn, roll) = (header.txn, header.roll);
+            let is_kept = self.map.is_active(txn) || waiting.contains(&(txn, roll));
+            if is_kept && self.is_version(index, key, header, acc)? {
+                let what = format_args!("has a version by {txn:?} without its undo record, {roll:?}");
+                wrong.push(index.damaged_entry(key, what));
+            }
         }
-        let lacks = match self.purger.prior(txn, roll, index.id(), key, acc, &mut bytes) {
-            Ok(prior) => prior == Prior::Gone,
-            Err(error) if error.is_damage() => true,
-            Err(error) => return Err(error),
-        };
-        // It may have been undone, or the transaction may have ended: then the entry has changed,
-        // or the map says so.
-        let unchanged = |payload: &[u8]| VersionHeader::decode(payload).is_some_and(|(now, _)| now == header);
-        if !lacks || !index.read(key, acc, &mut bytes)? || !unchanged(&bytes) || !self.map.is_active(txn) {
-            return Ok(None);
+        let count = wrong.len();
+        wrong.into_iter().try_for_each(|error| report(error, sink)).map(|()| count)
+    }
+
+    /// Whether an entry's newest version has this header.
+    fn is_version(&self, index: &TableIndex, key: &[u8], header: VersionHeader, acc: &Access<'_>) -> Result<bool> {
+        let mut payload = Vec::new();
+        let is_there = index.read(key, acc, &mut payload)?;
+        Ok(is_there && VersionHeader::decode(&payload).is_some_and(|(now, _)| now == header))
+    }
+
+    /// Those of the records of these entries that are in logs which wait for purge.
+    fn waiting_records(&self, entries: &[(&Vec<u8>, VersionHeader)]) -> HashSet<(TxnId, RollPtr)> {
+        let mut of_writers: HashMap<TxnId, Vec<RollPtr>> = HashMap::default();
+        for (_, header) in entries {
+            of_writers.entry(header.txn).or_default().push(header.roll);
         }
-        Ok(Some(index.damaged_entry(key, format_args!("has a version by {txn:?} without its undo record, {roll:?}"))))
+        let mut waiting = HashSet::default();
+        if !of_writers.is_empty() {
+            self.purger.history.each(|log| {
+                let rolls = of_writers.get(&log.txn()).map(|rolls| log.kept(rolls)).unwrap_or_default();
+                waiting.extend(rolls.into_iter().map(|roll| (log.txn(), roll)));
+            });
+        }
+        waiting
     }
 
     /// Whether nothing but the newest versions is kept, and no transaction of an earlier run is

@@ -50,9 +50,14 @@ impl<'s> Kept<'s> {
         Ok(Kept { system, logs, in_tree: first.is_some_and(|first| !first.is_empty()) })
     }
 
+    /// Whether a transaction has committed and its log waits.
+    pub(super) fn waits_for_purge(&self, txn: TxnId) -> bool {
+        self.logs.contains(&txn)
+    }
+
     fn has_log(&self, txn: TxnId) -> bool {
         let system = self.system;
-        system.map.is_active(txn) || self.logs.contains(&txn) || system.purger.lost.is_set_aside(txn)
+        system.map.is_active(txn) || self.waits_for_purge(txn) || system.purger.lost.is_set_aside(txn)
     }
 
     /// Whether older versions may share the chain of an entry with this header.

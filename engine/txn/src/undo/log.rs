@@ -29,10 +29,10 @@ use super::space::{FoundLog, SMALL_MTR, TakenPage, UndoSpace};
 
 /// One page of a log, as far as it is known in memory.
 #[derive(Clone, Copy, Debug)]
-struct LogPage {
-    no: PageNo,
+pub(super) struct LogPage {
+    pub(super) no: PageNo,
     /// Number of records in the pages before.
-    before: u64,
+    pub(super) before: u64,
 }
 
 /// An undo log with records, or about to have some. The pages are described in memory; the bytes
@@ -42,7 +42,7 @@ pub(crate) struct UndoLog {
     txn: TxnId,
     /// One for most: the thread that frees the log then frees no memory that another thread has
     /// allocated.
-    pages: SmallVec<[LogPage; 1]>,
+    pub(super) pages: SmallVec<[LogPage; 1]>,
     /// The group of threads that is to have the first page again.
     group: u32,
     /// Records in the last page, and where they end.

@@ -1,7 +1,8 @@
 //! Undo: records, pages, logs, and the space that holds them.
 
 mod backwards;
-pub(crate) mod log;
+mod kept;
+mod log;
 pub(crate) mod page;
 pub(crate) mod record;
 pub(crate) mod space;

@@ -417,12 +417,42 @@ impl UndoSpace {
         acc: &Access<'_>,
         image: &mut Vec<u8>,
     ) -> Result<Prior> {
+        let prior = self.read_record(txn, roll, acc, |bytes| Prior::of_record(bytes, index, key, image))?;
+        Ok(prior.unwrap_or(Prior::Gone))
+    }
+
+    /// Whether the change of `key` at `roll` put a delete mark. `None`: the record is not there any
+    /// more.
+    pub fn put_mark(
+        &self,
+        txn: TxnId,
+        roll: RollPtr,
+        index: IndexId,
+        key: &[u8],
+        acc: &Access<'_>,
+    ) -> Result<Option<bool>> {
+        let record = self.read_record(txn, roll, acc, |bytes| {
+            let record = UndoRecord::decode(bytes)?;
+            Some((record.index == index && record.key == key).then_some(record.deletes))
+        })?;
+        Ok(record.flatten())
+    }
+
+    /// What `read` makes of the record of `txn` at `roll`; `None` if it is not there any more.
+    fn read_record<R>(
+        &self,
+        txn: TxnId,
+        roll: RollPtr,
+        acc: &Access<'_>,
+        read: impl FnOnce(&[u8]) -> Option<R>,
+    ) -> Result<Option<R>> {
         let page = self.store.pool().fix_shared(self.file.space(), roll.page(), acc)?;
-        let Some(undo) = UndoPage::new(&page).filter(|p| p.owner() == txn) else { return Ok(Prior::Gone) };
-        let Some(bytes) = u16::try_from(roll.offset()).ok().and_then(|slot| undo.record(slot)) else {
-            return Ok(Prior::Gone);
-        };
-        Prior::of_record(bytes, index, key, image).ok_or_else(|| self.damaged(roll.page()))
+        let undo = UndoPage::new(&page).filter(|page| page.owner() == txn);
+        let slot = u16::try_from(roll.offset()).ok();
+        match undo.zip(slot).and_then(|(undo, slot)| undo.record(slot)) {
+            Some(bytes) => read(bytes).map(Some).ok_or_else(|| self.damaged(roll.page())),
+            None => Ok(None),
+        }
     }
 
     /// Latches a directory page within `mtr`.
