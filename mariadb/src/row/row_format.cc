@@ -356,7 +356,7 @@ Row_layout::Decoded Row_layout::decode(TABLE *table, uchar *record, const uchar 
   {
     const Column &column= columns[i];
     if ((int) column.field_no > last)
-      break;
+      return DECODED;
     if (column.run_columns > 1)
     {
       if (!take_run(column, record, &rest))
@@ -375,7 +375,7 @@ Row_layout::Decoded Row_layout::decode(TABLE *table, uchar *record, const uchar 
     if (decoded != DECODED)
       return decoded;
   }
-  return DECODED;
+  return is_used_up(rest) ? DECODED : DAMAGED;
 }
 
 /* Rows of older layouts */
@@ -461,7 +461,7 @@ Row_layout::Decoded Row_layout::decode_older(const TABLE *table, uchar *record, 
     if (decoded != DECODED)
       return decoded;
   }
-  return DECODED;
+  return is_used_up(row) ? DECODED : DAMAGED;
 }
 
 } // namespace holdfast

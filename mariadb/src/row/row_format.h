@@ -179,6 +179,10 @@ private:
   static bool take_run(const Column &column, uchar *record, Rest *row);
   static Decoded take_column(const TABLE *table, const Column &column, uchar *record, Rest *row, bool wanted);
   static bool pass_over(const Row_history::Run &gone, Rest *row);
+
+  /* Whether a row of which all columns were taken has no bytes behind them. */
+  static bool is_used_up(const Rest &row) { return row.from == row.head_end && row.tail == row.end; }
+
   void put_default(const TABLE *table, const Row_history::Default &value, uchar *record, bool all) const;
   Decoded decode_older(const TABLE *table, uchar *record, const Row_history::Layout &then, Rest row, bool all) const;
   Decoded take_older(const TABLE *table, uchar *record, const Row_history::Run &run, const Older_nulls &nulls, Rest *row, bool all) const;
