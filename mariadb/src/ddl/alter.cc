@@ -373,7 +373,7 @@ bool ha_holdfast::prepare_references(TABLE *altered, const Alter_inplace_info *i
         return true;
     }
   }
-  return alter_failed(check_references(ha_thd(), ctx->references, altered));
+  return alter_failed(check_references(ha_thd(), ctx->references, altered, &ctx->names));
 }
 
 bool ha_holdfast::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)

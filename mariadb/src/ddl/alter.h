@@ -70,6 +70,7 @@ struct Altered : public inplace_alter_handler_ctx
   std::vector<hf_index_source> indexes;     // where its secondary indexes come from
   Row_history history;                      // of the altered table's rows, if columns change
   References references;                    // that it is to have
+  Reserved_names names;                     // of those that are new
   std::map<std::string, References> others; // those of other tables, if its columns get other names
 };
 

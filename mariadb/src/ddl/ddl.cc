@@ -109,7 +109,8 @@ static const char *unsupported_part(const HA_CREATE_INFO *info)
 }
 
 /* The references of a table that is created, of which it is known which one it replaces. */
-int ha_holdfast::take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info_arg, Definition *out)
+int ha_holdfast::take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info_arg, Definition *out,
+                                 Reserved_names *names)
 {
   THD *thd= ha_thd();
   References &all= out->references;
@@ -124,7 +125,7 @@ int ha_holdfast::take_references(const std::string &table, const TABLE *form, co
     my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), "HOLDFAST", "FOREIGN KEY of a temporary table");
     return HA_WRONG_CREATE_OPTION;
   }
-  int error= check_references(thd, all, form);
+  int error= check_references(thd, all, form, names);
   if (!error && table == child && !info_arg->tmp_table())
     error= check_referring(thd, table, form);
   return error;
@@ -184,7 +185,8 @@ int ha_holdfast::create(const char *path, TABLE *form, HA_CREATE_INFO *info_arg)
   Definition kept(definition, temporary);
   if (!temporary)
     kept.replaces= replaced_by(ha_thd(), table, definition);
-  if (int error= take_references(table, form, info_arg, &kept))
+  Reserved_names reserved;
+  if (int error= take_references(table, form, info_arg, &kept, &reserved))
     return error;
   hf_code code= hf_table_create(database, slice(table), indexes.data(), indexes.size(), slice(kept.bytes()), temporary);
   if (code == HF_TABLE_EXISTS)

@@ -188,7 +188,8 @@ private:
   hf_lock lock_of_rows() const;
 
   int take_row_id();
-  int take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info, holdfast::Definition *out);
+  int take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info, holdfast::Definition *out,
+                      holdfast::Reserved_names *names);
   bool can_set_auto_increment(ulonglong value) const;
   int set_auto_increment(ulonglong value);
   int number_behind_all(ulonglong *out);

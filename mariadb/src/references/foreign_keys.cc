@@ -264,7 +264,7 @@ static int check_new(THD *thd, Reference &reference, const TABLE *form)
   return check_parent_of_new(thd, reference, form, parent.table());
 }
 
-int check_references(THD *thd, References &references, const TABLE *form)
+int check_references(THD *thd, References &references, const TABLE *form, Reserved_names *names)
 {
   for (size_t i= 0; i < references.size(); i++)
   {
@@ -272,7 +272,7 @@ int check_references(THD *thd, References &references, const TABLE *form)
     bool is_twice= i && !my_strcasecmp(system_charset_info, references[i - 1].name.c_str(), reference.name.c_str());
     if (is_twice && reference.is_new && references[i - 1].is_new)
       return cannot_add(thd, reference, "there is another of the name", reference.name);
-    if (is_twice || (reference.is_new && is_name_taken(reference)))
+    if (is_twice || (reference.is_new && !names->add(reference)))
     {
       my_error(ER_DUP_CONSTRAINT_NAME, MYF(0), "FOREIGN KEY", reference.name.c_str());
       return HA_ERR_CANNOT_ADD_FOREIGN;

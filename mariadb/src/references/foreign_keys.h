@@ -28,8 +28,9 @@ bool find_new_name(const Alter_info *info, const std::string &column, std::strin
 std::string made_name(const std::string &table, const std::string &number);
 
 /* An error of the server, with warnings that say why, if a table that becomes `form` cannot have
-   the references. Columns of new ones get the spelling of the tables that they lead to. */
-int check_references(THD *thd, References &references, const TABLE *form);
+   the references. Columns of new ones get the spelling of the tables that they lead to. The names
+   of new ones are `names` until the table has them. */
+int check_references(THD *thd, References &references, const TABLE *form, Reserved_names *names);
 
 /* The same if those that refer to a table called `name` cannot do so when it becomes `form`. */
 int check_referring(THD *thd, const std::string &name, const TABLE *form);

@@ -240,20 +240,19 @@ public:
     return all;
   }
 
-  bool is_name_taken(const Reference &wanted)
+  bool reserve_name(const Reserved_names *names, const Reference &wanted)
   {
     std::lock_guard<std::mutex> guard(mutex);
-    std::string schema= schema_of(wanted.child);
-    for (const auto &one : by_child)
-    {
-      for (const Reference &reference : one.second)
-      {
-        if (reference.child != wanted.child && schema_of(reference.child) == schema &&
-            !my_strcasecmp(system_charset_info, reference.name.c_str(), wanted.name.c_str()))
-          return true;
-      }
-    }
-    return false;
+    if (has_name(by_child, wanted) || has_name(reserved, wanted))
+      return false;
+    reserved[names].push_back(wanted);
+    return true;
+  }
+
+  void give_up_names(const Reserved_names *names)
+  {
+    std::lock_guard<std::mutex> guard(mutex);
+    reserved.erase(names);
   }
 
   std::atomic<uint64_t> version{1};
@@ -267,6 +266,22 @@ private:
     return true;
   }
 
+  /* Whether another table of the schema is among these with a reference of the same name. */
+  template <typename Lists> static bool has_name(const Lists &lists, const Reference &wanted)
+  {
+    std::string schema= schema_of(wanted.child);
+    for (const auto &one : lists)
+    {
+      for (const Reference &reference : one.second)
+      {
+        if (reference.child != wanted.child && schema_of(reference.child) == schema &&
+            !my_strcasecmp(system_charset_info, reference.name.c_str(), wanted.name.c_str()))
+          return true;
+      }
+    }
+    return false;
+  }
+
   bool matters(const std::string &table)
   {
     auto found= children.find(table);
@@ -275,6 +290,7 @@ private:
 
   std::mutex mutex;
   std::map<std::string, References> by_child;
+  std::map<const Reserved_names *, References> reserved;
   std::map<std::string, std::set<std::string>> children;  // of those that have their names, by the name of the parent
 };
 
@@ -309,9 +325,14 @@ References references_of(const std::string &table)
   return known.of(table);
 }
 
-bool is_name_taken(const Reference &reference)
+Reserved_names::~Reserved_names()
 {
-  return known.is_name_taken(reference);
+  known.give_up_names(this);
+}
+
+bool Reserved_names::add(const Reference &reference)
+{
+  return known.reserve_name(this, reference);
 }
 
 References references_to(const std::string &table)

@@ -80,8 +80,19 @@ void table_has_changed(const std::string &table);
 
 References references_of(const std::string &table);
 
-/* Whether another table of the schema has a reference of the same name. */
-bool is_name_taken(const Reference &reference);
+/* Names of references that a statement is about to give to a table. Until this is gone, no other
+   table of the schema gets one of them. */
+class Reserved_names
+{
+public:
+  Reserved_names() = default;
+  Reserved_names(const Reserved_names &) = delete;
+  Reserved_names &operator=(const Reserved_names &) = delete;
+  ~Reserved_names();
+
+  /* False if another table of the schema has a reference of the same name, or is about to. */
+  bool add(const Reference &reference);
+};
 
 /* Those of tables that have their names. */
 References references_to(const std::string &table);
