@@ -13,6 +13,7 @@
 #include "handler/ha_holdfast.h"
 #include "information_schema.h"
 #include "others.h"
+#include "prepared.h"
 #include "sessions.h"
 #include "status.h"
 #include "transaction.h"

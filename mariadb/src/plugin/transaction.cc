@@ -8,6 +8,7 @@
 #include "transaction.h"
 #include "binary_log.h"
 #include "errors.h"
+#include "prepared.h"
 #include "query_cache.h"
 #include "sessions.h"
 #include "handler/share.h"
@@ -20,10 +21,6 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-
-/* Of the server; no header declares it. True once it has loaded its plugins and is about to ask
-   them what is prepared, or has done so. */
-extern my_bool plugins_are_initialized;
 
 namespace holdfast {
 
@@ -304,11 +301,14 @@ int Connection::commit(THD *thd, bool all)
   const bool is_decided= prepared && was_ordered, is_behind= is_decided && ordered != HF_OK;
   hf_code code= hf_commit(transaction, is_decided && !is_behind ? HF_FLUSH_LAZY : flush_of(thd));
   int error= server_error(code, thd);
+  const bool is_left= error && !held_xid.empty();
   note_commit(thd, all);
   end();
   // Not before: what could not be committed is free to be taken over by now.
   if (is_behind)
     catches_up_with_binary_log(xid_bytes(thd), code == HF_OK);
+  else if (is_left)
+    leave_to_all_sessions(thd);
   return error;
 }
 
@@ -325,7 +325,10 @@ int Connection::rollback(THD *thd, bool all)
     return server_error(code, thd);
   }
   int error= server_error(hf_rollback(transaction), thd);
+  const bool is_left= error && !held_xid.empty();
   end();
+  if (is_left)
+    leave_to_all_sessions(thd);
   return error;
 }
 
@@ -467,69 +470,6 @@ static int start_consistent_snapshot(handlerton *, THD *thd)
   return server_error(hf_snapshot(connection->transaction), thd);
 }
 
-extern "C" void collect_xid(void *context, hf_slice bytes)
-{
-  XID xid;
-  if (xid_from_bytes(bytes, &xid))
-    static_cast<std::vector<XID> *>(context)->push_back(xid);
-}
-
-/* The names of the transactions that are prepared and have no session. */
-static std::vector<XID> prepared_xids()
-{
-  std::vector<XID> xids;
-  logged_error(hf_prepared(database, collect_xid, &xids), "listing prepared transactions");
-  return xids;
-}
-
-/* The server, which starts, asks until there are fewer than it has room for: each is named once. */
-static int recover(handlerton *, XID *xids, uint room)
-{
-  static std::vector<XID> left;
-  static bool goes_on= false;
-  if (!goes_on)
-    left= prepared_xids();
-  const size_t found= MY_MIN(left.size(), (size_t) room);
-  std::copy(left.end() - found, left.end(), xids);
-  left.resize(left.size() - found);
-  goes_on= found == room;
-  return (int) found;
-}
-
-void tell_server_of_prepared()
-{
-  if (!plugins_are_initialized)
-    return;
-  size_t of_binary_log= 0;
-  std::vector<XID> xids= prepared_xids();
-  for (XID &xid : xids)
-  {
-    of_binary_log+= xid.get_my_xid() != 0;
-    if (xid_cache_insert(&xid))
-      sql_print_error("Holdfast: no memory to tell the server of a prepared transaction");
-  }
-  if (!xids.empty())
-    sql_print_information("Holdfast: found %zu prepared transactions, which XA RECOVER lists", xids.size());
-  if (of_binary_log)
-    sql_print_warning("Holdfast: %zu of them were being committed when the server ended, and the binary log could not decide "
-                      "about them when it started without the engine: after SET SESSION sql_log_bin = 0, XA COMMIT those "
-                      "that the binary log has, and XA ROLLBACK the others", of_binary_log);
-}
-
-void say_what_stays_prepared()
-{
-  // A server that starts again asks.
-  const size_t count= abort_loop || !database ? 0 : prepared_xids().size();
-  if (!count)
-    return;
-  static const char TEXT[]= "Holdfast: %zu prepared transactions stay as they are: until the engine is installed again, XA COMMIT "
-    "and XA ROLLBACK of them do nothing";
-  sql_print_warning(TEXT, count);
-  THD *thd= current_thd;
-  if (thd && thd_sql_command(thd) == SQLCOM_UNINSTALL_PLUGIN)
-    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR, TEXT, count);
-}
-
 /* Of the X/Open specification. */
 static const int XA_OK= 0, XAER_RMERR= -3, XAER_NOTA= -4;
 
@@ -537,6 +477,19 @@ hf_code check_unprepared(const std::string &table)
 {
   take_from_reset_sessions();
   return hf_table_check_unprepared(database, slice(table), definition_wait_limit_ms(current_thd));
+}
+
+/* Says that a prepared transaction could not be ended. The server looks for an error of the session,
+   and not at what it is answered: without one it would forget the xid. */
+static int cannot_end(hf_code code)
+{
+  logged_error(code, "ending a prepared transaction");
+  if (THD *thd= current_thd)
+  {
+    my_error(ER_XAER_RMERR, MYF(0));
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_UNKNOWN_ERROR, "Holdfast: %s", hf_error_message());
+  }
+  return XAER_RMERR;
 }
 
 /* Ends a prepared transaction of an earlier run, or of a connection that is gone. */
@@ -548,10 +501,11 @@ static int end_by_xid(XID *xid, bool commits)
   hf_code code= hf_adopt(database, slice(bytes), &transaction);
   if (code == HF_INVALID) // There is none of that xid.
     code= hf_adopt(database, slice(long_xid_bytes(xid)), &transaction);
-  if (code != HF_OK)
-    return code == HF_INVALID || !logged_error(code, "taking over a prepared transaction") ? XAER_NOTA : XAER_RMERR;
-  code= commits ? hf_commit(transaction, HF_FLUSH_SYNC) : hf_rollback(transaction);
-  int error= logged_error(code, "ending a prepared transaction") ? XAER_RMERR : XA_OK;
+  if (code == HF_INVALID)
+    return XAER_NOTA;
+  if (code == HF_OK)
+    code= commits ? hf_commit(transaction, HF_FLUSH_SYNC) : hf_rollback(transaction);
+  int error= code == HF_OK ? XA_OK : cannot_end(code);
   hf_transaction_free(transaction);
   if (commits)
     forget_cached_results();
@@ -583,7 +537,7 @@ void set_transaction_hooks(handlerton *hton)
   hton->rollback= rollback;
   hton->prepare= prepare;
   // The server that runs counts its own part of a savepoint in the offset that it gives.
-  hton->savepoint_offset= sizeof(uint64_t) + (plugins_are_initialized ? sizeof(SAVEPOINT) : 0);
+  hton->savepoint_offset= sizeof(uint64_t) + (server_has_loaded_plugins() ? sizeof(SAVEPOINT) : 0);
   hton->savepoint_set= savepoint_set;
   hton->savepoint_rollback= savepoint_rollback;
   hton->savepoint_rollback_can_release_mdl= savepoint_rollback_can_release_mdl;

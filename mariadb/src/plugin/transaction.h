@@ -148,12 +148,6 @@ uint64_t lock_wait_limit_ms(THD *thd);
    connections that the engine knows when they are killed: from now on it knows this one. */
 uint64_t definition_wait_limit_ms(THD *thd);
 
-/* Tells the server which transactions are prepared, if it does not ask: it does when it starts. */
-void tell_server_of_prepared();
-
-/* The plugin goes, and the server stays: warns of what is prepared. */
-void say_what_stays_prepared();
-
 /* HF_LOCK_TIMEOUT if a prepared transaction without a session has changed the table. Waits
    for a session that ends one. */
 hf_code check_unprepared(const std::string &table);
