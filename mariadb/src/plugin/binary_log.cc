@@ -25,31 +25,33 @@ namespace holdfast {
 
 static std::mutex turn;               // held while what was kept is tried again
 static std::mutex mutex;              // guards what is below
-static uint undecided= 0;             // transactions that the binary log has and that their sessions are about to commit
-static std::vector<std::string> left; // the xids of those that their sessions could not commit
+static std::vector<std::string> left; // the xids of what the binary log has and is prepared still
 static std::vector<void *> put_off;   // requests that are not answered yet
 
-void falls_behind_binary_log()
+void falls_behind_binary_log(const std::string &xid)
 {
   std::lock_guard<std::mutex> guard(mutex);
-  undecided++;
+  left.push_back(xid);
 }
 
-void catches_up_with_binary_log(const std::string &xid, bool is_committed)
+static bool is_left(const std::string &xid)
 {
-  {
-    std::lock_guard<std::mutex> guard(mutex);
-    undecided--;
-    if (!is_committed)
-      left.push_back(xid);
-  }
-  if (is_committed)
-    catch_up_with_binary_log();
-  else
-    sql_print_error("Holdfast: the binary log has a transaction that the engine could not commit. It is tried again by FLUSH ENGINE LOGS, "
-                    "with the next file of the binary log, at the server's shutdown, and when the engine is uninstalled; until it is "
-                    "committed, RESET MASTER waits. If the server is killed, its next start commits the transaction; after a shutdown "
-                    "that could not, start it once with --tc-heuristic-recover=COMMIT");
+  // What is being tried again is not on the list.
+  std::lock_guard<std::mutex> alone(turn);
+  std::lock_guard<std::mutex> guard(mutex);
+  return std::find(left.begin(), left.end(), xid) != left.end();
+}
+
+bool catches_up_with_binary_log(const std::string &xid)
+{
+  catch_up_with_binary_log();
+  if (!is_left(xid))
+    return true;
+  sql_print_error("Holdfast: the binary log has a transaction that the engine could not commit. It is tried again by FLUSH ENGINE LOGS, "
+                  "with the next file of the binary log, at the server's shutdown, and when the engine is uninstalled; until it is "
+                  "committed, RESET MASTER waits. If the server is killed, its next start commits the transaction; after a shutdown "
+                  "that could not, start it once with --tc-heuristic-recover=COMMIT");
+  return false;
 }
 
 /* Commits a transaction that its session has left prepared. False if it is prepared still. */
@@ -76,8 +78,7 @@ void catch_up_with_binary_log()
   std::vector<void *> now;
   {
     std::lock_guard<std::mutex> guard(mutex);
-    // A session that is about to commit comes here afterwards.
-    if (undecided || (left.empty() && put_off.empty()))
+    if (left.empty() && put_off.empty())
       return;
     again.swap(left);
     now.swap(put_off);

@@ -12,12 +12,12 @@
 
 namespace holdfast {
 
-/* A transaction that the binary log has could not be committed in its turn. */
-void falls_behind_binary_log();
+/* A transaction that the binary log has could not be committed in its turn. It is left prepared, and
+   kept here by its xid. */
+void falls_behind_binary_log(const std::string &xid);
 
-/* Its session has tried once more, and has freed it: if that has failed, too, it is left prepared,
-   and kept here by its xid. */
-void catches_up_with_binary_log(const std::string &xid, bool is_committed);
+/* Its session tries once more. False if the transaction is prepared still. */
+bool catches_up_with_binary_log(const std::string &xid);
 
 /* Commits what sessions have left, and answers the server's requests,
    if there are any that wait. */

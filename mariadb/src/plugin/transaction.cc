@@ -254,6 +254,7 @@ void Connection::end()
   free_transaction();
   give_up_numbers(false);
   in_statement= prepared= was_ordered= false;
+  left_behind.clear();
   copy_error= 0;
 }
 
@@ -262,9 +263,23 @@ void Connection::commit_ordered(THD *thd, bool all)
   if (!transaction || (!all && in_long_transaction(thd)))
     return;
   ordered= hf_commit_ordered(transaction);
-  if (ordered != HF_OK && prepared)
-    falls_behind_binary_log();
   was_ordered= true;
+  if (ordered == HF_OK || !prepared)
+    return;
+  // Before its session comes to commit it, that may wait for RESET MASTER, which waits for the
+  // transaction: others must be able to commit it.
+  left_behind= xid_bytes(thd);
+  free_transaction();
+  falls_behind_binary_log(left_behind);
+}
+
+/* Tries once more to commit what the binary log has and the engine could not commit in its turn. */
+int Connection::catch_up(THD *thd, bool all)
+{
+  int error= server_error(catches_up_with_binary_log(left_behind) ? HF_OK : ordered, thd);
+  note_commit(thd, all);
+  end();
+  return error;
 }
 
 /* How durable the commit of a statement is. Of rows that are copied the server takes it for
@@ -284,6 +299,8 @@ static hf_flush flush_of(THD *thd)
 
 int Connection::commit(THD *thd, bool all)
 {
+  if (!left_behind.empty())
+    return catch_up(thd, all);
   if (!transaction)
     return 0;
   if (!all && in_long_transaction(thd))
@@ -297,17 +314,12 @@ int Connection::commit(THD *thd, bool all)
     return error;
   }
   // What is prepared is durable, and the binary log decides about it: no need to wait for the
-  // disk again, and a reason to try once more if it could not be committed in its turn.
-  const bool is_decided= prepared && was_ordered, is_behind= is_decided && ordered != HF_OK;
-  hf_code code= hf_commit(transaction, is_decided && !is_behind ? HF_FLUSH_LAZY : flush_of(thd));
-  int error= server_error(code, thd);
+  // disk again.
+  int error= server_error(hf_commit(transaction, prepared && was_ordered ? HF_FLUSH_LAZY : flush_of(thd)), thd);
   const bool is_left= error && !held_xid.empty();
   note_commit(thd, all);
   end();
-  // Not before: what could not be committed is free to be taken over by now.
-  if (is_behind)
-    catches_up_with_binary_log(xid_bytes(thd), code == HF_OK);
-  else if (is_left)
+  if (is_left)
     leave_to_all_sessions(thd);
   return error;
 }

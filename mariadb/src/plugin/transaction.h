@@ -125,6 +125,7 @@ private:
   void end_statement();
   void give_up_numbers(bool unlocks);
   void note_commit(THD *thd, bool all);
+  int catch_up(THD *thd, bool all);
 
   std::vector<std::shared_ptr<Numbers>> locked_numbers;
   std::vector<std::shared_ptr<Commits>> changed;
@@ -136,6 +137,7 @@ private:
   std::string held_xid;         // of XA PREPARE; empty without
   hf_code ordered= HF_OK;
   bool was_ordered= false;
+  std::string left_behind;      // xid of what the binary log has and the engine could not commit
 };
 
 /* Sets the transaction hooks of the handlerton. */
