@@ -72,6 +72,13 @@ public:
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
 
+  /* Why a cluster refuses a table was said. */
+  void print_error(int error, myf flags) override
+  {
+    if (error != HA_ERR_UNSUPPORTED || !ha_thd()->is_error())
+      handler::print_error(error, flags);
+  }
+
   /* Statements. */
   THR_LOCK_DATA **store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_lock_type type) override;
   int external_lock(THD *thd, int type) override;

@@ -46,6 +46,9 @@ const REFUSED: [&str; 14] = [
 ];
 const REASON: &str = "Holdfast: a cluster does not replicate rows of this engine";
 
+/// The server's words about the file of partitions, which it removes though it did not make it.
+const PARTITIONS_FILE: &str = ".par'";
+
 /// What stays as it is through all that is refused.
 const STATE: &str = "
     SELECT table_name, engine FROM information_schema.tables WHERE table_schema = 'shop' ORDER BY 1;
@@ -103,6 +106,9 @@ fn asked(node: &Server<'_>) -> anyhow::Result<()> {
     for statement in REFUSED {
         let error = in_schema(statement).err().map(|error| error.to_string()).unwrap_or_default();
         ensure!(error.contains(REASON), "`{statement}` of a session that replicates ends with `{error}`");
+        let said = conditions(node, statement)?;
+        let engine_said: Vec<_> = said.iter().filter(|line| !line.contains(PARTITIONS_FILE)).collect();
+        ensure!(engine_said.len() == 1, "`{statement}` of a session that replicates leaves {engine_said:?}");
     }
     let after = in_schema(STATE)?;
     ensure!(before == after, "what was refused has changed something: {before}\nbecame\n{after}");
@@ -113,4 +119,12 @@ fn asked(node: &Server<'_>) -> anyhow::Result<()> {
     }
     println!("ok      temporary tables are its own, and sessions without wsrep_on write");
     Ok(())
+}
+
+/// What `SHOW WARNINGS` lists after a statement that fails.
+fn conditions(node: &Server<'_>, statement: &str) -> anyhow::Result<Vec<String>> {
+    let sql = format!("USE shop; {statement}; SHOW WARNINGS");
+    // Before `-e` the client does not take it.
+    let output = node.client_command().args(["--batch", "--skip-column-names", "-e", &sql, "--force"]).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(String::from).collect())
 }
