@@ -40,7 +40,7 @@ use crate::options::{TxnConfig, TxnOptions};
 use crate::purge::background::Background;
 use crate::purge::history::History;
 use crate::purge::lost::LostVersions;
-use crate::purge::parts::Proofs;
+use crate::purge::proofs::Proofs;
 use crate::purge::purger::Purger;
 use crate::purge::shelf::Shelf;
 use crate::purge::versions::VersionTree;

@@ -12,8 +12,8 @@
 
 namespace holdfast {
 
-/* A transaction that the binary log has could not be committed in its turn. It is left prepared, and
-   kept here by its xid. */
+/* A transaction that the binary log has could not be committed in its turn. It is left prepared,
+   and kept here by its xid. */
 void falls_behind_binary_log(const std::string &xid);
 
 /* Its session tries once more. False if the transaction is prepared still. */

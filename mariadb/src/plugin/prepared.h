@@ -5,7 +5,8 @@
    terms of the GNU General Public License as published by the Free Software Foundation;
    version 2 of the License. */
 
-/* Prepared transactions without a session, and the server's list of them, which XA RECOVER shows. */
+/* Prepared transactions without a session, and the server's list of them, which XA RECOVER
+   shows. */
 
 #ifndef HOLDFAST_PREPARED_H
 #define HOLDFAST_PREPARED_H

@@ -491,8 +491,8 @@ hf_code check_unprepared(const std::string &table)
   return hf_table_check_unprepared(database, slice(table), definition_wait_limit_ms(current_thd));
 }
 
-/* Says that a prepared transaction could not be ended. The server looks for an error of the session,
-   and not at what it is answered: without one it would forget the xid. */
+/* Says that a prepared transaction could not be ended. The server looks for an error of the
+   session, and not at what it is answered: without one it would forget the xid. */
 static int cannot_end(hf_code code)
 {
   logged_error(code, "ending a prepared transaction");

@@ -193,7 +193,8 @@ pub fn read_unrecovered(
     overflow::read_chain_of(file, index, chain, upto, acc, out)
 }
 
-/// Gives up the reference of the version that had this body. Returns whether the chain is free then.
+/// Gives up the reference of the version that had this body. Returns true if that was the last one,
+/// and the chain is free.
 pub(crate) fn release(file: &SpaceFile, index: IndexId, body: &[u8], acc: &Access<'_>) -> Result<bool> {
     overflow::release_chain(file, index, decode(body)?.0, acc, SpaceClass::Rollback)
 }

@@ -56,6 +56,7 @@ mod logs;
 pub(crate) mod lost;
 pub(crate) mod marks;
 pub(crate) mod parts;
+pub(crate) mod proofs;
 pub(crate) mod purger;
 pub mod shelf;
 pub(crate) mod shelving;

@@ -23,12 +23,11 @@
 //! page latches: the undo page, or the leaf of the version tree, before allocation pages of the
 //! table.
 
-use holdfast_base::blocking::Mutex;
-use holdfast_base::{HashMap, IndexId, PageNo, Result, RollPtr};
+use holdfast_base::{PageNo, Result, RollPtr};
 use holdfast_pool::Access;
 use holdfast_tree::op::PageOp;
 use holdfast_tree::overflow::{self, Proof};
-use holdfast_tree::{FREE_BYTES, FREE_FRAMES, OverflowRef};
+use holdfast_tree::{FREE_BYTES, FREE_FRAMES};
 use holdfast_wal::SpaceClass;
 
 use crate::entry::index::TableIndex;
@@ -47,22 +46,6 @@ pub(crate) enum Part {
     Looked,
     /// The first part was freed, and what leads to it leads to the rest.
     Freed,
-}
-
-/// Of the chains that are being freed in parts, how much has been looked at. Those of an index that
-/// is dropped meanwhile stay here.
-#[derive(Debug, Default)]
-pub(crate) struct Proofs(Mutex<HashMap<(IndexId, PageNo), Proof>>);
-
-impl Proofs {
-    fn take(&self, index: IndexId, chain: OverflowRef) -> Proof {
-        let found = self.0.lock().remove(&(index, chain.first));
-        found.filter(|proof| proof.chain() == chain).unwrap_or_else(|| Proof::begin(chain))
-    }
-
-    fn put(&self, index: IndexId, proof: Proof) {
-        self.0.lock().insert((index, proof.chain().first), proof);
-    }
 }
 
 /// What is to be freed of a long chain.

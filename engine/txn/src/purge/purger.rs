@@ -41,7 +41,7 @@ use crate::options::TxnConfig;
 use crate::purge::background::Background;
 use crate::purge::history::History;
 use crate::purge::lost::LostVersions;
-use crate::purge::parts::Proofs;
+use crate::purge::proofs::Proofs;
 use crate::purge::shelf::Shelf;
 use crate::purge::sweep_state::SweepState;
 use crate::purge::versions::{VersionTree, split_key};

@@ -20,8 +20,8 @@ pub fn differ_between(sql: &str, [holdfast, innodb]: [&mut Side; 2]) -> bool {
     ours.is_empty() || ours != plan(innodb, sql)
 }
 
-/// Whether InnoDB has a choice of ways to the rows of a statement: it counts rows in the background,
-/// and by now its plan may be another one than it was.
+/// Whether InnoDB has a choice of ways to the rows of a statement: it counts rows in the
+/// background, and by now its plan may be another one than it was.
 pub fn has_choice(sql: &str, innodb: &mut Side) -> bool {
     explained(innodb, sql).iter().any(|row| row.get(4).is_some_and(|possible_keys| possible_keys != "NULL"))
 }
