@@ -189,9 +189,9 @@ typedef struct {
   uint32_t old_blocks_pct;
   /* Of midpoint_lru: milliseconds. */
   uint32_t old_blocks_time;
-  /* Whether the hot pages are remembered at close and loaded again at open. */
+  /* True if the hot pages are remembered at close and loaded again at open. */
   bool warm_up;
-  /* Whether the cache is told which reads are scans. */
+  /* True if the cache is told which reads are scans. */
   bool scan_hints;
   /* Called now and then by `hf_open` while it recovers, with the bytes of log that are applied
      and that there are. */
@@ -280,7 +280,7 @@ hf_code hf_buffer_free(hf_buffer *buffer);
 typedef struct {
   /* Its name. */
   hf_slice name;
-  /* Whether it is meant for `hf_insert_unique`; for listings. */
+  /* True if it is meant for `hf_insert_unique`; for listings. */
   bool unique;
 } hf_index_spec;
 
@@ -402,7 +402,7 @@ typedef struct {
   size_t struct_size;
   /* What it sees of the others. */
   hf_isolation isolation;
-  /* Whether the first updater wins. */
+  /* True if the first updater wins. */
   bool snapshot_isolation;
   /* Changes are refused. */
   bool read_only;
@@ -573,9 +573,9 @@ typedef struct {
   hf_slice from;
   /* Upper end of the range; open if it has no bytes. */
   hf_slice to;
-  /* Whether `from` itself belongs to the range. */
+  /* True if `from` itself belongs to the range. */
   bool from_included;
-  /* Whether `to` itself belongs to the range. */
+  /* True if `to` itself belongs to the range. */
   bool to_included;
   /* From the upper end downwards. */
   bool backward;
@@ -686,7 +686,7 @@ hf_code hf_load_free(hf_load *load);
 
 /* Where a secondary index of an altered table comes from. */
 typedef struct {
-  /* Whether it was added. */
+  /* True if it was added. */
   bool added;
   /* Its number among those that were added, counted from 0; else the one that it had in the
      table. */
@@ -765,7 +765,7 @@ typedef struct {
   hf_kind kind;
   /* Of text: characters at most. */
   uint32_t chars;
-  /* Whether a row may have nothing there. */
+  /* True if a row may have nothing there. */
   bool nullable;
 } hf_column;
 

@@ -14,7 +14,7 @@ pub struct Alter(RawAlter);
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct IndexSource {
-    /// Whether it was added.
+    /// True if it was added.
     pub added: bool,
     /// Its number among those that were added, counted from 0; else the one that it had in the
     /// table.

@@ -34,9 +34,9 @@ pub struct Seek {
     pub from: Slice,
     /// Upper end of the range; open if it has no bytes.
     pub to: Slice,
-    /// Whether `from` itself belongs to the range.
+    /// True if `from` itself belongs to the range.
     pub from_included: bool,
-    /// Whether `to` itself belongs to the range.
+    /// True if `to` itself belongs to the range.
     pub to_included: bool,
     /// From the upper end downwards.
     pub backward: bool,

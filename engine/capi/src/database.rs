@@ -81,9 +81,9 @@ pub struct Settings {
     pub old_blocks_pct: u32,
     /// Of midpoint_lru: milliseconds.
     pub old_blocks_time: u32,
-    /// Whether the hot pages are remembered at close and loaded again at open.
+    /// True if the hot pages are remembered at close and loaded again at open.
     pub warm_up: bool,
-    /// Whether the cache is told which reads are scans.
+    /// True if the cache is told which reads are scans.
     pub scan_hints: bool,
     /// Called now and then by `hf_open` while it recovers, with the bytes of log that are applied
     /// and that there are.

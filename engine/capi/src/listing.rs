@@ -34,7 +34,7 @@ pub struct Column {
     pub kind: Kind,
     /// Of text: characters at most.
     pub chars: u32,
-    /// Whether a row may have nothing there.
+    /// True if a row may have nothing there.
     pub nullable: bool,
 }
 

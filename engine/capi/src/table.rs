@@ -20,7 +20,7 @@ pub struct Table(pub(crate) Arc<RawTable>);
 pub struct IndexSpec {
     /// Its name.
     pub name: Slice,
-    /// Whether it is meant for `hf_insert_unique`; for listings.
+    /// True if it is meant for `hf_insert_unique`; for listings.
     pub unique: bool,
 }
 

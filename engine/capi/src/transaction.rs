@@ -89,7 +89,7 @@ pub struct TransactionOptions {
     pub struct_size: usize,
     /// What it sees of the others.
     pub isolation: Isolation,
-    /// Whether the first updater wins.
+    /// True if the first updater wins.
     pub snapshot_isolation: bool,
     /// Changes are refused.
     pub read_only: bool,

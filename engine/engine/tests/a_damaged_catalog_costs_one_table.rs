@@ -140,7 +140,7 @@ fn a_record_that_calls_a_lasting_table_temporary_costs_no_file() {
     assert!(disk.exists(FILE).unwrap());
 }
 
-/// Whether a page is the leaf with the first row.
+/// True if a page is the leaf with the first row.
 fn is_first_leaf(page: &[u8]) -> bool {
     let node = NodeRef::assume(page);
     let is_leaf = page[12] == 3 && page[13] == 0 && node.count() > Some(0);

@@ -28,7 +28,7 @@ impl WaitObserver for Asked {
     }
 }
 
-/// Whether another thread creates a table while this one waits.
+/// True if another thread creates a table while this one waits.
 fn is_created(db: Arc<RawDatabase>) -> bool {
     let (done, is_done) = mpsc::channel();
     std::thread::spawn(move || {

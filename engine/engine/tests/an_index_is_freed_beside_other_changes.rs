@@ -65,7 +65,7 @@ fn drop_in_background(db: &RawDatabase) {
     alter.end_in_background();
 }
 
-/// Whether another session creates a table while `frees` reads a page of the index.
+/// True if another session creates a table while `frees` reads a page of the index.
 fn others_go_on(disk: &HookedDisk, db: &RawDatabase, frees: impl FnOnce() + Send) -> bool {
     let (reads, done, in_time) = meet(disk);
     std::thread::scope(|scope| {

@@ -216,7 +216,7 @@ fn kinds(files: &Files) -> BTreeMap<&'static str, Vec<(String, usize)>> {
     kinds
 }
 
-/// Whether the power cut came in the middle of writing a page home, which takes the double-write
+/// True if the power cut came in the middle of writing a page home, which takes the double-write
 /// file to repair.
 fn is_a_page_torn(files: &Files) -> bool {
     let spaces = files.iter().filter(|(name, _)| name.ends_with(".hf"));

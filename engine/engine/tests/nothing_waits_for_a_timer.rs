@@ -109,7 +109,7 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
     text[..tests].lines().filter(|line| !line.trim_start().starts_with("//"))
 }
 
-/// Whether `wait` is called in `line` with something to wait for: `sleep()` of the pool waits for
+/// True if `wait` is called in `line` with something to wait for: `sleep()` of the pool waits for
 /// an event.
 fn calls(line: &str, wait: &str) -> bool {
     let timed = !wait.starts_with("sleep");

@@ -24,7 +24,7 @@ fn put(db: &RawDatabase, name: &str) {
     txn.commit(FlushAtCommit::Lazy).unwrap();
 }
 
-/// Whether the transaction finds the row.
+/// True if the transaction finds the row.
 fn find(db: &RawDatabase, txn: &mut RawTransaction, name: &str) -> Result<bool> {
     txn.get(&db.open_table(name)?, 0, b"key", None, &mut Vec::new())
 }

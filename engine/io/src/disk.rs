@@ -249,7 +249,7 @@ pub trait File: Send + Sync {
     /// system.
     fn set_len(&self, len: u64) -> Result<()>;
 
-    /// Whether a write of `len` bytes is durable all or none if its offset is a multiple of `len`.
+    /// True if a write of `len` bytes is durable all or none if its offset is a multiple of `len`.
     /// It may become so with the first such write, of any length, that succeeds. If the device
     /// later refuses one, that write fails, and can be repeated in another way; so does every
     /// [`WriteAt::whole`] that begins then.

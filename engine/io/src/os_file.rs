@@ -238,7 +238,7 @@ impl Direct {
     }
 }
 
-/// Whether a file takes requests past the page cache, by the result of its first one: some file
+/// True if a file takes requests past the page cache, by the result of its first one: some file
 /// systems accept the flag and refuse the requests. Where the device does not return this block,
 /// the others can be read.
 fn accepts_requests(probe: &rustix::io::Result<usize>) -> bool {
@@ -295,7 +295,7 @@ impl Demands {
         }
     }
 
-    /// Whether callers may rely on writes of `len` bytes, aligned to their length: each of them
+    /// True if callers may rely on writes of `len` bytes, aligned to their length: each of them
     /// goes past the page cache, with the flag.
     pub(crate) fn writes_whole(&self, len: usize) -> bool {
         self.atomic_proven.load(Ordering::Relaxed) && len.is_multiple_of(self.block) && self.is_atomic(0, len)

@@ -85,7 +85,7 @@ impl Latch {
         None
     }
 
-    /// Whether nothing was changed since `stamp` was taken: what was read in between counts.
+    /// True if nothing was changed since `stamp` was taken: what was read in between counts.
     #[inline]
     pub fn validate(&self, stamp: Stamp) -> bool {
         fence(Ordering::Acquire);

@@ -167,7 +167,7 @@ impl Covers {
             .collect()
     }
 
-    /// Whether `owner` has locked `key` in `mode`, or a stronger one, by a cover.
+    /// True if `owner` has locked `key` in `mode`, or a stronger one, by a cover.
     pub fn covers(&self, owner: &Owner, index: IndexId, key: &[u8], mode: Mode) -> bool {
         let Some(shard) = self.by_index.used_shard(index) else { return false };
         let indexes = shard.indexes.lock();

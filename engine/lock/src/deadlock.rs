@@ -83,7 +83,7 @@ impl LockManager {
         None
     }
 
-    /// Whether each transaction of a cycle through `start` that was found waits for the next one
+    /// True if each transaction of a cycle through `start` that was found waits for the next one
     /// still, and the last one for `start`.
     fn is_closed(&self, cycle: &[Arc<Owner>], start: &Owner) -> bool {
         let next = cycle.iter().cycle().skip(1);

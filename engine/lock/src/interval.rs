@@ -42,7 +42,7 @@ impl KeyRange {
         KeyRange { from: Bound::Unbounded, to: Bound::Unbounded }
     }
 
-    /// Whether `key` lies within.
+    /// True if `key` lies within.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
         let key = Bound::Included(key);
@@ -56,7 +56,7 @@ impl KeyRange {
         KeyRange { from, to }
     }
 
-    /// Whether it covers all of `other`. May say no where the answer is yes (an excluded bound
+    /// True if it covers all of `other`. May say no where the answer is yes (an excluded bound
     /// beside an included).
     #[must_use]
     pub fn covers(&self, other: &KeyRange) -> bool {

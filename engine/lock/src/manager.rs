@@ -72,7 +72,7 @@ impl LockManager {
         self.observer.get().map(AsRef::as_ref)
     }
 
-    /// Whether the order is given in which the transaction of this thread and others commit.
+    /// True if the order is given in which the transaction of this thread and others commit.
     pub(crate) fn is_ordered(&self) -> bool {
         self.observer.get().is_some_and(|observer| observer.interest() == WaitInterest::All)
     }

@@ -59,7 +59,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Whether two owners may hold these at the same time.
+    /// True if two owners may hold these at the same time.
     pub fn compatible(self, other: Mode) -> bool {
         use Mode::{Exclusive, IntentExclusive, IntentShared, Shared};
         match (self, other) {
@@ -70,7 +70,7 @@ impl Mode {
         }
     }
 
-    /// Whether a holder of `self` needs nothing more for `other`.
+    /// True if a holder of `self` needs nothing more for `other`.
     pub fn covers(self, other: Mode) -> bool {
         match self {
             Mode::Exclusive => true,
@@ -85,7 +85,7 @@ impl Mode {
         if self == Mode::Exclusive { LockMode::Exclusive } else { LockMode::Shared }
     }
 
-    /// Whether it says that its owner wants a row of the table.
+    /// True if it says that its owner wants a row of the table.
     pub fn is_intent(self) -> bool {
         matches!(self, Mode::IntentShared | Mode::IntentExclusive)
     }

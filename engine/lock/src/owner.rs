@@ -259,7 +259,7 @@ impl Owner {
         changes
     }
 
-    /// Whether cursors are open.
+    /// True if cursors are open.
     pub fn has_cursors(&self) -> bool {
         self.cursors.load(Ordering::Relaxed) > 0
     }
@@ -286,7 +286,7 @@ impl Owner {
         self.conflict.lock().clone()
     }
 
-    /// Whether it has ever replaced such a version of a row of `rows`.
+    /// True if it has ever replaced such a version of a row of `rows`.
     pub fn has_replaced_unseen(&self, rows: IndexId) -> bool {
         self.unseen_replacements.load(Ordering::Relaxed) > 0
             && self.replaced_unseen.lock().contains(&rows)
@@ -312,7 +312,7 @@ impl Owner {
         Some(held.rows.swap_remove(newest + at))
     }
 
-    /// Whether it holds any lock: of rows, ranges or whole tables.
+    /// True if it holds any lock: of rows, ranges or whole tables.
     #[must_use]
     pub fn holds_locks(&self) -> bool {
         let held = self.held.lock();
@@ -395,7 +395,7 @@ impl Owner {
         self.wait.lock().killed = false;
     }
 
-    /// Whether it was killed since its statement began.
+    /// True if it was killed since its statement began.
     #[must_use]
     pub fn is_killed(&self) -> bool {
         self.wait.lock().killed
@@ -409,7 +409,7 @@ impl Owner {
         Some((target.wanted(), wait.since.elapsed()))
     }
 
-    /// Whether it waits for anything now.
+    /// True if it waits for anything now.
     pub(crate) fn waits(&self) -> bool {
         self.wait.lock().outcome == Outcome::Waiting
     }

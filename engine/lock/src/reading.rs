@@ -75,7 +75,7 @@ impl Reading {
         }
     }
 
-    /// Whether what lies ahead of the cursor is open to inserts, since its transaction has waited.
+    /// True if what lies ahead of the cursor is open to inserts, since its transaction has waited.
     pub fn is_narrow(&self) -> bool {
         self.is_narrow.load(Ordering::Acquire)
     }

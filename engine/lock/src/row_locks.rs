@@ -313,7 +313,7 @@ impl LockManager {
         !holds(mode.row()) && !self.covers.conflicting(owner, index, key, mode.row()).is_empty()
     }
 
-    /// Whether `owner` holds an explicit lock on `key` of any mode, or one by a cover or a table
+    /// True if `owner` holds an explicit lock on `key` of any mode, or one by a cover or a table
     /// lock on the index that does not leave the key out: no other transaction has locked it
     /// exclusively.
     #[must_use]

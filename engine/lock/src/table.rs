@@ -35,7 +35,7 @@ pub(crate) enum TableState {
 }
 
 impl LockManager {
-    /// Whether a transaction has a lock on a whole table.
+    /// True if a transaction has a lock on a whole table.
     #[must_use]
     pub fn has_table_locks(&self) -> bool {
         self.table_locks.load(Ordering::SeqCst) > 0

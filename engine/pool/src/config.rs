@@ -36,7 +36,7 @@ pub struct PoolConfig {
     pub bytes: u64,
     /// Bytes of frames that [`resize`](crate::Pool::resize) can reach: address space, not memory.
     pub max_bytes: u64,
-    /// Whether the memory of the frames at the start is taken from the system when the pool opens,
+    /// True if the memory of the frames at the start is taken from the system when the pool opens,
     /// not when each is first used.
     pub populate: bool,
     /// The replacement policy.
@@ -49,7 +49,7 @@ pub struct PoolConfig {
     /// relied on; but for no longer than until the next checkpoint, so more than the log's capacity
     /// is of little use.
     pub doublewrite_bytes: u64,
-    /// Whether the cleaner, the checkpointer and the read-ahead threads run. Without them
+    /// True if the cleaner, the checkpointer and the read-ahead threads run. Without them
     /// everything still works, on the threads that call: for deterministic tests.
     pub background: bool,
     /// Threads that read ahead.

@@ -304,14 +304,14 @@ impl Pool {
         }
     }
 
-    /// Whether the page that `stamp` was taken of is still there and unchanged.
+    /// True if the page that `stamp` was taken of is still there and unchanged.
     #[inline]
     #[must_use]
     pub fn is_current(&self, stamp: PageStamp) -> bool {
         self.core.frames.header(stamp.frame).latch.validate(stamp.stamp)
     }
 
-    /// Whether a page is in the pool (or being read). Touches nothing.
+    /// True if a page is in the pool (or being read). Touches nothing.
     #[must_use]
     pub fn is_resident(&self, space: &Space, no: PageNo) -> bool {
         space.translation.frame(no).is_some()
@@ -370,7 +370,7 @@ impl Pool {
         self.core.set_policy(kind);
     }
 
-    /// Whether cursors are to report one touch per row instead of one per visit of a leaf.
+    /// True if cursors are to report one touch per row instead of one per visit of a leaf.
     #[must_use]
     pub fn per_row_touches(&self) -> bool {
         self.core.partitions[0].per_row_touches()

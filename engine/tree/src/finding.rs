@@ -70,7 +70,7 @@ impl PageSet {
         new
     }
 
-    /// Whether a page is in it.
+    /// True if a page is in it.
     #[must_use]
     pub fn contains(&self, no: PageNo) -> bool {
         self.words.get((no.0 / 64) as usize).is_some_and(|word| word & 1 << (no.0 % 64) != 0)
@@ -111,7 +111,7 @@ impl PageSet {
         self.words.len() * size_of::<u64>()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -103,7 +103,7 @@ impl<'a> Mtr<'a> {
         );
     }
 
-    /// Whether a page is latched by this mini-transaction.
+    /// True if a page is latched by this mini-transaction.
     #[must_use]
     pub fn has_latched(&self, id: PageId) -> bool {
         self.find(id).is_some()
@@ -172,19 +172,19 @@ impl<'a> Mtr<'a> {
         self.pages[page.0].guard.id()
     }
 
-    /// Whether anything was changed.
+    /// True if anything was changed.
     #[must_use]
     pub fn has_changes(&self) -> bool {
         !self.records.is_empty()
     }
 
-    /// Whether `op` can be applied to the page as it is.
+    /// True if `op` can be applied to the page as it is.
     #[must_use]
     pub fn can_apply(&self, page: PageRef, op: &PageOp<'_>) -> bool {
         op.check(self.bytes(page)) && self.spares_neighbours(page, op)
     }
 
-    /// Whether `op` writes into no record of the page but its own.
+    /// True if `op` writes into no record of the page but its own.
     pub(crate) fn spares_neighbours(&self, page: PageRef, op: &PageOp<'_>) -> bool {
         op.spares_neighbours(&self.pages[page.0].guard)
     }

@@ -236,19 +236,19 @@ impl<'a> PageOp<'a> {
         })
     }
 
-    /// Whether the operation gives the page a content that does not depend on what was there.
+    /// True if the operation gives the page a content that does not depend on what was there.
     #[must_use]
     pub fn initialises(&self) -> bool {
         matches!(self, PageOp::InitNode { .. } | PageOp::InitPage { .. })
     }
 
-    /// Whether the operation can be applied to `page`.
+    /// True if the operation can be applied to `page`.
     #[must_use]
     pub fn check(&self, page: &[u8]) -> bool {
         self.suits(page, false)
     }
 
-    /// Whether it can be applied, and a split would not be better for a node that it would crowd.
+    /// True if it can be applied, and a split would not be better for a node that it would crowd.
     #[must_use]
     pub fn is_welcome(&self, page: &[u8]) -> bool {
         self.suits(page, true)
@@ -287,7 +287,7 @@ impl<'a> PageOp<'a> {
         }
     }
 
-    /// Whether the operation, which can be applied to `page`, writes into no record but its own. A
+    /// True if the operation, which can be applied to `page`, writes into no record but its own. A
     /// page is looked through once while it is in its frame: then its records are known to lie
     /// apart. In a damaged one the operation's record is compared with all others each time.
     pub(crate) fn spares_neighbours(&self, page: &ExclusiveGuard<'_>) -> bool {

@@ -261,7 +261,7 @@ pub fn read_chain_of(
     })
 }
 
-/// Whether the value of a chain is `value`. Its pages are read as far as they are the same.
+/// True if the value of a chain is `value`. Its pages are read as far as they are the same.
 ///
 /// # Errors
 /// Damage; those of reading pages.
@@ -450,7 +450,7 @@ impl Proof {
         self.chain
     }
 
-    /// Whether all of it has been looked at.
+    /// True if all of it has been looked at.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.left.len == 0
@@ -473,7 +473,7 @@ impl Proof {
     }
 }
 
-/// Whether a chain has so many pages that it is freed in parts, and no other version refers to it.
+/// True if a chain has so many pages that it is freed in parts, and no other version refers to it.
 ///
 /// # Errors
 /// Those of reading its first page.

@@ -281,7 +281,7 @@ impl<'a> Redo<'a> {
         Ok(())
     }
 
-    /// Whether pages that are brought in and written again by each batch cost more than reading the
+    /// True if pages that are brought in and written again by each batch cost more than reading the
     /// log again.
     fn needs_passes(&self, log: u64) -> bool {
         let (pages, pool) = (self.batch.pages(), self.store.pool());

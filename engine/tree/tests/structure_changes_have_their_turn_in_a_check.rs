@@ -28,7 +28,7 @@ fn fill(bed: &Bed, tree: &Tree, keys: u64) {
     }
 }
 
-/// Whether a thread of this process sleeps: here, because it waits for the structure.
+/// True if a thread of this process sleeps: here, because it waits for the structure.
 fn sleeps(thread: &Path) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(thread).join("stat")).unwrap_or_default();
     // The state follows the name in parentheses.

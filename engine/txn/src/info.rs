@@ -20,7 +20,7 @@ pub struct TrxInfo {
     pub txn: TxnId,
     /// Its isolation level.
     pub isolation: Isolation,
-    /// Whether it may only read.
+    /// True if it may only read.
     pub read_only: bool,
     /// For how long it has existed.
     pub age: Duration,

@@ -46,7 +46,7 @@ pub struct TxnConfig {
     pub purge_help_above: usize,
     /// Unpurged commits above which a committer waits a moment for the purge mutex.
     pub purge_wait_above: usize,
-    /// Whether a thread of the system's own purges and rolls back. Without it `purge` and
+    /// True if a thread of the system's own purges and rolls back. Without it `purge` and
     /// `roll_back_losers` have to be called, which makes tests deterministic.
     pub background: bool,
 }

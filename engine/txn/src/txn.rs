@@ -172,13 +172,13 @@ impl Txn {
         &self.system
     }
 
-    /// Whether it holds any lock, that of rows which it has changed included.
+    /// True if it holds any lock, that of rows which it has changed included.
     #[must_use]
     pub fn holds_locks(&self) -> bool {
         self.log.is_some() || self.owner.get().is_some_and(|owner| owner.holds_locks())
     }
 
-    /// Whether its view was given up, to keep old versions to their limit.
+    /// True if its view was given up, to keep old versions to their limit.
     #[must_use]
     pub fn is_view_given_up(&self) -> bool {
         self.view.as_ref().is_some_and(|view| view.is_cancelled())
@@ -278,7 +278,7 @@ impl Txn {
         }
     }
 
-    /// Whether it refuses everything but a rollback.
+    /// True if it refuses everything but a rollback.
     pub(crate) fn is_half_undone(&self) -> bool {
         self.half_undone.is_some()
     }
@@ -335,7 +335,7 @@ impl Txn {
         self.options.first_updater_wins()
     }
 
-    /// Whether a version is one of another transaction that a view of this one does not see.
+    /// True if a version is one of another transaction that a view of this one does not see.
     pub(crate) fn is_unseen(&self, version: VersionHeader) -> bool {
         let unseen = |view: &View| !view.sees(version.txn, &self.system.map);
         let by_cursors = || self.cursors_views.iter().any(|view| view.holders() > 0 && unseen(view));

@@ -16,7 +16,7 @@ fn options(isolation: Isolation, snapshot_isolation: bool) -> TxnOptions {
     TxnOptions { snapshot_isolation, ..TxnOptions::at(isolation) }
 }
 
-/// Whether a key is free for others after a deletion of its entry was waited for and `change` has
+/// True if a key is free for others after a deletion of its entry was waited for and `change` has
 /// found nothing.
 fn is_free_after(change: fn(&mut Txn, &TableIndex) -> holdfast_base::Result<bool>, options: TxnOptions) -> bool {
     let db = Db::new();

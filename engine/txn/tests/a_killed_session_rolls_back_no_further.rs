@@ -38,7 +38,7 @@ fn with_loser() -> Db {
 }
 
 /// What becomes of a rollback whose session is killed when it has asked for the time `killed_at`.
-/// Whether it was given up.
+/// True if it was given up.
 fn is_given_up(killed_at: u32) -> bool {
     let db = with_loser();
     let (left, rows) = (Arc::new(AtomicU32::new(killed_at)), [db.rows.id()]);

@@ -23,7 +23,7 @@ enum Held {
     Key,
 }
 
-/// Whether an entry is locked for sharing that was waited for and refuses an `insert`.
+/// True if an entry is locked for sharing that was waited for and refuses an `insert`.
 fn is_shared_after(insert: fn(&mut Txn, &TableIndex) -> Result<()>, held: Held) -> bool {
     let db = Db::new();
     let options = TxnOptions { snapshot_isolation: false, ..TxnOptions::at(Isolation::RepeatableRead) };

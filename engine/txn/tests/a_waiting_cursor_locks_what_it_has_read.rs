@@ -42,7 +42,7 @@ fn lock(txn: &mut Txn, index: &TableIndex, key: &str) -> Result<bool> {
     txn.get_locked(index, key.as_bytes(), LockMode::Exclusive, None, &mut Vec::new())
 }
 
-/// Whether a transaction that waits for nothing can insert `key`.
+/// True if a transaction that waits for nothing can insert `key`.
 fn may_insert(db: &Db, index: &TableIndex, key: &str) -> bool {
     let mut txn = db.sys.begin(TxnOptions { wait: Some(LockWait::NoWait), ..repeatable_read() });
     let inserted = txn.insert(index, key.as_bytes(), b"x");

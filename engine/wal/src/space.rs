@@ -235,13 +235,13 @@ impl SpaceGate {
         granted.then_some(ticket)
     }
 
-    /// Whether the class has to queue behind a waiter.
+    /// True if the class has to queue behind a waiter.
     #[inline]
     fn must_queue(&self, class: SpaceClass) -> bool {
         class == SpaceClass::User && self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether there is room for twice the allowance beyond what is promised exactly. Prepares the
+    /// True if there is room for twice the allowance beyond what is promised exactly. Prepares the
     /// segments for it.
     #[inline]
     fn is_plenty(&self, geometry: &Geometry, class: SpaceClass, log: &impl Log) -> bool {

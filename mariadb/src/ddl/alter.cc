@@ -72,7 +72,7 @@ uint kept_key(const TABLE *table, const Alter_inplace_info *info, const KEY &alt
   return MAX_KEY;
 }
 
-/* Whether an index of this key can come or go by itself. Whether a virtual column is stored in the
+/* True if an index of this key can come or go by itself. Whether a virtual column is stored in the
    rows depends on the indexes that it is in. */
 bool stands_alone(const KEY &key)
 {
@@ -86,7 +86,7 @@ bool stands_alone(const KEY &key)
   return true;
 }
 
-/* Whether rows are under the same keys with both definitions. */
+/* True if rows are under the same keys with both definitions. */
 bool has_same_row_keys(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
 {
   uint from= table->s->primary_key, to= altered->s->primary_key;
@@ -95,14 +95,14 @@ bool has_same_row_keys(const TABLE *table, const TABLE *altered, const Alter_inp
   return kept_key(table, info, altered->key_info[to]) == from;
 }
 
-/* Whether records are laid out alike with both definitions. */
+/* True if records are laid out alike with both definitions. */
 bool has_same_records(const TABLE *table, const TABLE *altered)
 {
   const TABLE_SHARE *from= table->s, *to= altered->s;
   return from->fields == to->fields && from->reclength == to->reclength && from->null_bytes == to->null_bytes;
 }
 
-/* Whether the statement gives all rows the same value of this new column, or none is kept. */
+/* True if the statement gives all rows the same value of this new column, or none is kept. */
 bool has_one_default(const Field *field)
 {
   static const uint DIFFERS= VCOL_FIELD_REF | VCOL_NON_DETERMINISTIC | VCOL_AUTO_INC | VCOL_IMPOSSIBLE | VCOL_NEXTVAL;
@@ -125,7 +125,7 @@ Sources sources_of(const Alter_inplace_info *info)
   return sources;
 }
 
-/* Whether the altered table's rows can have column `i` without being written. */
+/* True if the altered table's rows can have column `i` without being written. */
 bool can_have(const TABLE *table, const TABLE *altered, uint i, uint source)
 {
   const Field *now= altered->field[i];
@@ -137,7 +137,7 @@ bool can_have(const TABLE *table, const TABLE *altered, uint i, uint source)
   return was->real_maybe_null() == now->real_maybe_null() || !(was->flags & MATTERS);
 }
 
-/* Whether rows that stay as they are can be those of the altered table. */
+/* True if rows that stay as they are can be those of the altered table. */
 bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_info *info, const Row_layout &layout)
 {
   const TABLE_SHARE *from= table->s, *to= altered->s;
@@ -155,7 +155,7 @@ bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_
   return layout.can_become(Row_layout(altered), sources) && try_defaults(altered, sources);
 }
 
-/* Whether the indexes of the statement can come and go by themselves. */
+/* True if the indexes of the statement can come and go by themselves. */
 bool can_change_indexes(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
 {
   if (info->ignore || table->s->long_unique_table || altered->s->long_unique_table ||
@@ -175,7 +175,7 @@ bool can_change_indexes(const TABLE *table, const TABLE *altered, const Alter_in
   return true;
 }
 
-/* Whether the reference is there before and after a statement that leaves
+/* True if the reference is there before and after a statement that leaves
    `all` to the table `name`. */
 bool stays(const Reference &reference, const std::string &name, const References &all)
 {
@@ -183,7 +183,7 @@ bool stays(const Reference &reference, const std::string &name, const References
     std::any_of(all.begin(), all.end(), [&](const Reference &other) { return other.name == reference.name; });
 }
 
-/* Whether a column goes that refers to others, or is referred to. The server says what is wrong
+/* True if a column goes that refers to others, or is referred to. The server says what is wrong
    with that, if it is to copy the table. */
 bool drops_reference(const std::string &name, const Alter_info *info, const References &all)
 {
@@ -251,7 +251,7 @@ bool ha_holdfast::can_convert_nocopy(const Field &field, const Column_definition
     !field.vcol_info && !altered.vcol_info;
 }
 
-/* Whether AUTO_INCREMENT = n needs no copy: a number that is not lower is taken as it is, a lower
+/* True if AUTO_INCREMENT = n needs no copy: a number that is not lower is taken as it is, a lower
    one is compared with the largest that an index has. */
 bool ha_holdfast::can_set_auto_increment(ulonglong value) const
 {

@@ -74,13 +74,13 @@ struct Altered : public inplace_alter_handler_ctx
   std::map<std::string, References> others; // those of other tables, if its columns get other names
 };
 
-/* Whether the rows are to be written again, with nothing else. */
+/* True if the rows are to be written again, with nothing else. */
 inline bool makes_anew(const Alter_inplace_info *info)
 {
   return info->handler_flags & ALTER_RECREATE_TABLE;
 }
 
-/* Whether the statement says which number the next row gets. */
+/* True if the statement says which number the next row gets. */
 inline bool sets_auto_increment(const Alter_inplace_info *info)
 {
   return info->create_info->used_fields & HA_CREATE_USED_AUTO;

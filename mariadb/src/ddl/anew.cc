@@ -19,7 +19,7 @@ using namespace holdfast;
 static const alter_table_operations SAME_TABLE= ALTER_RECREATE_TABLE | ALTER_CHANGE_CREATE_OPTION |
   ALTER_CHANGE_COLUMN_DEFAULT | ALTER_PARTITIONED;
 
-/* Whether a table that is made anew stays what it is beside its comment and its next number. The
+/* True if a table that is made anew stays what it is beside its comment and its next number. The
    history of a table with system versioning is carried over like other rows. The server writes the
    file of a sequence otherwise. */
 bool ha_holdfast::can_make_anew(const Alter_inplace_info *info) const

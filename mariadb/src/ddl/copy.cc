@@ -50,7 +50,7 @@ int ha_holdfast::extra(enum ha_extra_function what)
   }
 }
 
-/* Whether the table can be filled unseen: for some unique keys the server looks into it meanwhile,
+/* True if the table can be filled unseen: for some unique keys the server looks into it meanwhile,
    and this engine for what rows refer to. */
 bool ha_holdfast::can_load() const
 {

@@ -220,7 +220,7 @@ int ha_holdfast::delete_table(const char *path)
   return holdfast::drop_table(nullptr, path);
 }
 
-/* Whether the server does what a crash has kept a statement from doing. References do not matter
+/* True if the server does what a crash has kept a statement from doing. References do not matter
    then: the copy of a table is about to take its name, or the statement had the checks off. A copy
    that did not get its name would be lost. */
 static bool is_recovery(THD *thd)
@@ -255,7 +255,7 @@ static References with_new_name(References references, const std::string &from, 
   return references;
 }
 
-/* Whether the server has a file with the definition of a table. */
+/* True if the server has a file with the definition of a table. */
 static bool has_definition(const char *path)
 {
   return !access((std::string(path) + reg_ext).c_str(), F_OK);
@@ -394,14 +394,14 @@ int ha_holdfast::truncate()
 
 namespace holdfast {
 
-/* Whether the statement has created the table that it drops. */
+/* True if the statement has created the table that it drops. */
 static bool has_created(THD *thd, const std::string &table)
 {
   const Connection *connection= Connection::existing(thd);
   return connection && connection->created_by == thd->query_id && connection->created == table;
 }
 
-/* Whether a table that goes would leave others without what they refer to. */
+/* True if a table that goes would leave others without what they refer to. */
 static bool is_needed(THD *thd, const std::string &table)
 {
   if (is_recovery(thd) || thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS) || has_created(thd, table))

@@ -28,7 +28,7 @@ public:
     return is_error == (kind == ERRORS);
   }
 
-  /* Whether there was an error, kept from the statement or not. */
+  /* True if there was an error, kept from the statement or not. */
   bool was_error= false;
 
 private:

@@ -14,7 +14,7 @@
 
 namespace holdfast {
 
-/* Whether the defaults of the new columns are values of these: else a copy judges them by the
+/* True if the defaults of the new columns are values of these: else a copy judges them by the
    session's modes, where there are rows. As with InnoDB, what there is to warn of is said. */
 bool try_defaults(TABLE *altered, const Sources &sources);
 

@@ -61,7 +61,7 @@ int ha_holdfast::damaged()
 
 /* Statements */
 
-/* Whether the statement locks what it reads in other tables than those that it changes. As with
+/* True if the statement locks what it reads in other tables than those that it changes. As with
    InnoDB, some do at every level: so do assignments, and what a routine decides by, which has no
    command (SQLCOM_END). */
 static bool reads_to_write(int command, int isolation)
@@ -88,7 +88,7 @@ static bool reads_to_write(int command, int isolation)
   }
 }
 
-/* Whether the statement that locks a table so may replace it by a copy. */
+/* True if the statement that locks a table so may replace it by a copy. */
 static bool is_to_be_copied(THD *thd, thr_lock_type type)
 {
   int command= thd_sql_command(thd);
@@ -96,7 +96,7 @@ static bool is_to_be_copied(THD *thd, thr_lock_type type)
                                        command == SQLCOM_DROP_INDEX || command == SQLCOM_OPTIMIZE);
 }
 
-/* Whether a function that changes tables, and is going to the binary log as the statement that
+/* True if a function that changes tables, and is going to the binary log as the statement that
    calls it, reads this one: what it reads has to be the same where the statement is run again. */
 static bool reads_to_log(thr_lock_type type, int command)
 {
@@ -264,7 +264,7 @@ int ha_holdfast::seek_from_here(bool backward)
     : seek(place.entry_key, false, scan.is_bounded ? range_read.end : open, false, false);
 }
 
-/* Whether entries do, without their rows. A locking read that is going to write locks the row,
+/* True if entries do, without their rows. A locking read that is going to write locks the row,
    whatever the index has. The server wants the columns of the primary key, too, since it may ask
    for the row's position; where a key was cut, the columns themselves are compared; and a
    partitioned table that merges its partitions compares all columns of the key, also those of which
@@ -288,7 +288,7 @@ hf_lock ha_holdfast::lock_of_rows() const
   return reading.follows_link && reading.lock == HF_LOCK_EXCLUSIVE ? HF_LOCK_LINKED_EXCLUSIVE : reading.lock;
 }
 
-/* Whether the heads of rows do. */
+/* True if the heads of rows do. */
 bool ha_holdfast::wants_heads() const
 {
   return reading.lock == HF_LOCK_NONE && !reading.heads_refused && share->layout.heads_do(table);
@@ -396,7 +396,7 @@ int ha_holdfast::fetch(uchar *record, int not_found)
   }
 }
 
-/* Whether the entry that was read, with so many bytes of index key, does not have
+/* True if the entry that was read, with so many bytes of index key, does not have
    its columns: the row has. */
 bool ha_holdfast::is_cut(size_t index_key) const
 {
@@ -435,7 +435,7 @@ int ha_holdfast::show_entry(uchar *record, hf_slice key, hf_slice value)
   return !error && cut && conditional ? check_pushed_condition() : error;
 }
 
-/* Whether the record stands to a key in the server's format as `find` wants. */
+/* True if the record stands to a key in the server's format as `find` wants. */
 bool ha_holdfast::agrees(uchar *record, const uchar *key, uint length, enum ha_rkey_function find)
 {
   KEY_PART_INFO *parts= table->key_info[active_index].key_part;

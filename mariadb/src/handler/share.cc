@@ -292,7 +292,7 @@ std::shared_ptr<const Statistics> Share::known_statistics()
   return known;
 }
 
-/* Whether there are too many or too few rows by now for what was counted, or too many have got
+/* True if there are too many or too few rows by now for what was counted, or too many have got
    other keys. In a small table, where wrong numbers do little harm, all may have. */
 bool Share::is_out_of_date(const Statistics &counted, uint64_t rows) const
 {

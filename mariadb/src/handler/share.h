@@ -84,10 +84,10 @@ public:
   /* Number of the engine's index for the server's key `key_no`: they have the same name. */
   uint index_no(uint key_no) const { return index_numbers[key_no]; }
 
-  /* Whether the engine has them all, and no others. */
+  /* True if the engine has them all, and no others. */
   bool has_all_indexes() const { return indexes_found; }
 
-  /* Whether the server's definition is the one that the rows are kept by. Nothing is known of two
+  /* True if the server's definition is the one that the rows are kept by. Nothing is known of two
      kinds: the server changes the definition of a partitioned table without a word to the
      partitions that stay, and a file that is older than versions has none. */
   bool is_of_version() const { return version_agrees; }
@@ -128,7 +128,7 @@ public:
   /* The links, which the share has no more. */
   std::shared_ptr<const Links> give_up_links();
 
-  /* Whether anything refers to the table. */
+  /* True if anything refers to the table. */
   bool is_referenced(const std::string &name);
 
   const std::shared_ptr<Numbers> numbers= std::make_shared<Numbers>();

@@ -84,7 +84,7 @@ void ha_holdfast::show_large_values()
   stats.mean_rec_length= stats.records ? (ulong) (stats.data_file_length / stats.records) : 0;
 }
 
-/* Whether the table's rows per value are those of this handler: a partitioned table has those of
+/* True if the table's rows per value are those of this handler: a partitioned table has those of
    its largest partition, and all partitions write to the same place. */
 bool ha_holdfast::speaks_for_table() const
 {

@@ -102,7 +102,7 @@ int ha_holdfast::undo_row(uint64_t savepoint, int error)
   return error;
 }
 
-/* Whether a number that was given counts although its row is refused for a key: where other rows
+/* True if a number that was given counts although its row is refused for a key: where other rows
    follow it or take its place. */
 static bool counts_refused_numbers(int command)
 {
@@ -346,7 +346,7 @@ static ulonglong behind_series(ulonglong first, ulonglong increment, ulonglong c
   return first + count * increment;
 }
 
-/* Whether the statement says how many numbers it takes before it takes the first: then it
+/* True if the statement says how many numbers it takes before it takes the first: then it
    gets all of them at once. */
 static bool takes_numbers_at_once(int command)
 {

@@ -93,7 +93,7 @@ void Index_key::extend(const KEY &info, const KEY &primary_info, const Index_key
   }
 }
 
-/* Whether entries have all of the column as a part of this key. */
+/* True if entries have all of the column as a part of this key. */
 bool Index_key::has_whole_column(uint column) const
 {
   for (const Index_key_part &part : parts)

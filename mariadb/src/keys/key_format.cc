@@ -41,7 +41,7 @@ Index_key_part::Index_key_part(const KEY_PART_INFO &info)
   is_prefix= choose_whether_prefix(field);
 }
 
-/* Whether the key holds only the beginning of the column. */
+/* True if the key holds only the beginning of the column. */
 bool Index_key_part::choose_whether_prefix(const Field *field) const
 {
   if (!charset)
@@ -49,7 +49,7 @@ bool Index_key_part::choose_whether_prefix(const Field *field) const
   return (field->real_type() == MYSQL_TYPE_VARCHAR || is_char) ? length < field->field_length : true;
 }
 
-/* Whether values are compared by their bytes, and a shorter one is another one. */
+/* True if values are compared by their bytes, and a shorter one is another one. */
 bool Index_key_part::is_binary() const
 {
   return kind == PLAIN ? is_char : charset == &my_charset_bin;

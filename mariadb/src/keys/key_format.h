@@ -83,7 +83,7 @@ public:
   /* Appends what `decode` will need beside the key. */
   void append_rest(TABLE *table, const uchar *record, Bytes *rest) const;
 
-  /* Whether an entry has all of the column's value. */
+  /* True if an entry has all of the column's value. */
   bool has_whole_column() const { return !is_prefix; }
 
   uint column() const { return field_no; }
@@ -93,7 +93,7 @@ public:
     return null_bit && (record[null_offset] & null_bit);
   }
 
-  /* Whether the column has the same bytes in both records. */
+  /* True if the column has the same bytes in both records. */
   bool is_same(TABLE *table, const uchar *a, const uchar *b) const;
 
   /* The most bytes that the part can take. */
@@ -103,7 +103,7 @@ public:
      weights like those of letters. */
   size_t usual_length() const;
 
-  /* Whether every value takes equally many bytes. */
+  /* True if every value takes equally many bytes. */
   bool is_fixed() const
   {
     return !null_bit && (kind == INTEGER || kind == PLAIN || kind == SORTED);
@@ -186,14 +186,14 @@ public:
      for the first parts. False if they cannot. */
   bool stand_for(const std::vector<Field *> &columns, const KEY &info);
 
-  /* Whether the other table can have a key for the record; if not, none can be encoded. */
+  /* True if the other table can have a key for the record; if not, none can be encoded. */
   bool has_counterpart(TABLE *table, const uchar *record) const;
 
-  /* Whether entries have all columns of the primary key, if there is one: then a row's place can be
+  /* True if entries have all columns of the primary key, if there is one: then a row's place can be
      told by the columns of an entry. Otherwise the row itself has to be read for that. */
   bool has_place() const { return place_known; }
 
-  /* Whether entries have only the beginning of one of these columns. */
+  /* True if entries have only the beginning of one of these columns. */
   bool has_only_beginning(const MY_BITMAP *columns) const;
 
   /* Keys are cut where they would come to so many bytes. */
@@ -201,10 +201,10 @@ public:
 
   size_t cut_at() const { return limit; }
 
-  /* Whether a key of so many bytes is one that was cut. */
+  /* True if a key of so many bytes is one that was cut. */
   bool is_cut(size_t length) const { return length >= limit; }
 
-  /* Whether a key that begins with so many bytes may have been cut among
+  /* True if a key that begins with so many bytes may have been cut among
      them: then its hash is there. */
   bool is_cut_within(size_t length) const;
 
@@ -224,11 +224,11 @@ public:
   /* Where the first `count` parts of an entry end; its length if they cannot be told. */
   size_t end_of(const uchar *entry, size_t length, size_t count) const;
 
-  /* Whether all columns have the same bytes in both records; then their keys are the
+  /* True if all columns have the same bytes in both records; then their keys are the
      same, and what goes with them. */
   bool is_same(TABLE *table, const uchar *a, const uchar *b) const;
 
-  /* Whether a part of the key is NULL in the record, so that uniqueness does not count. */
+  /* True if a part of the key is NULL in the record, so that uniqueness does not count. */
   bool has_null(const uchar *record) const;
 
   /* The most bytes that a key can take, and those that letters take where they fill it. */

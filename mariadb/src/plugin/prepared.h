@@ -15,7 +15,7 @@
 
 namespace holdfast {
 
-/* Whether the server has loaded its plugins and is about to ask them what is prepared, or has done
+/* True if the server has loaded its plugins and is about to ask them what is prepared, or has done
    so. */
 bool server_has_loaded_plugins();
 

@@ -26,7 +26,7 @@ class Connection;
 void session_begins(THD *thd, const Connection *connection);
 void session_ends(const Connection *connection);
 
-/* Whether the session of the connection, which has prepared the transaction of XA that the server
+/* True if the session of the connection, which has prepared the transaction of XA that the server
    knows by this element, is not in it any more: it was reset, and may have begun another one. */
 bool has_left_xa(const Connection *connection, const void *element);
 

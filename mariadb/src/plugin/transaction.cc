@@ -113,7 +113,7 @@ Connection::~Connection()
   give_up_numbers(false);
 }
 
-/* Whether a transaction lasts longer than the statement. */
+/* True if a transaction lasts longer than the statement. */
 static bool in_long_transaction(THD *thd)
 {
   return thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) != 0;
@@ -453,7 +453,7 @@ static int savepoint_rollback(handlerton *, THD *thd, void *savepoint)
   return server_error(hf_rollback_to(connection->transaction, point), thd);
 }
 
-/* Whether tables that were first used after the savepoint are free for others then. The rollback
+/* True if tables that were first used after the savepoint are free for others then. The rollback
    keeps the locks of rows, so that a table with some has to stay. */
 static bool savepoint_rollback_can_release_mdl(handlerton *, THD *thd)
 {

@@ -32,7 +32,7 @@ void show_settings_found();
 hf_flush flush_at_commit();
 bool print_all_deadlocks();
 
-/* Whether a table with another version of its definition than the server's stays closed. */
+/* True if a table with another version of its definition than the server's stays closed. */
 bool definitions_must_agree();
 uint64_t lock_wait_timeout_ms(THD *thd);
 bool snapshot_isolation(THD *thd);

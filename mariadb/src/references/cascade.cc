@@ -141,7 +141,7 @@ private:
   const bool abort_on_warning;
 };
 
-/* Whether an entry that begins with a key is of it. That of a longer key may have a hash which
+/* True if an entry that begins with a key is of it. That of a longer key may have a hash which
    begins like the key ends. */
 bool is_of_key(const Link &link, const Bytes &key, hf_slice value)
 {
@@ -483,7 +483,7 @@ int ha_holdfast::follow(const Link &link, const Bytes &key, TABLE *parent)
   }
 }
 
-/* Whether the row in record[0] has an entry of `key`, which is made for the link. */
+/* True if the row in record[0] has an entry of `key`, which is made for the link. */
 bool ha_holdfast::is_under(const Link &link, const Bytes &key)
 {
   key_a.clear();
@@ -491,7 +491,7 @@ bool ha_holdfast::is_under(const Link &link, const Bytes &key)
   return link.is_whole ? key_a == key : key_a.size() >= key.size() && !memcmp(key_a.data(), key.data(), key.size());
 }
 
-/* Whether the row in record[0] refers to the record of `parent`, or to nothing. */
+/* True if the row in record[0] refers to the record of `parent`, or to nothing. */
 bool ha_holdfast::refers_to(const Link &link, TABLE *parent)
 {
   if (link.own_key.has_null(parent->record[0]))

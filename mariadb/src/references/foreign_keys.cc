@@ -182,7 +182,7 @@ static int check_child(THD *thd, const Reference &reference, const TABLE *form)
   return 0;
 }
 
-/* Whether a reference is refused whose parent's NULL cannot come to the child. As with InnoDB: in
+/* True if a reference is refused whose parent's NULL cannot come to the child. As with InnoDB: in
    strict mode, and where nothing is said of DELETE. Else it is the row that is refused. */
 static bool brings_nulls(THD *thd, const Reference &reference)
 {
@@ -228,7 +228,7 @@ static int check_parent_of_new(THD *thd, const Reference &reference, const TABLE
   return 0;
 }
 
-/* Whether the statement brings rows along that refer to others, without
+/* True if the statement brings rows along that refer to others, without
    locking what they refer to. */
 static bool brings_rows(THD *thd)
 {
@@ -403,7 +403,7 @@ int ha_holdfast::get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list)
   return 0;
 }
 
-/* Whether rows of the table may be changed because others are deleted or changed. */
+/* True if rows of the table may be changed because others are deleted or changed. */
 static bool has_rows_that_follow(const std::string &name)
 {
   const References references= references_of(name);

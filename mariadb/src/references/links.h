@@ -34,7 +34,7 @@ struct Link
   Link(const Link &) = delete;
   ~Link() { hf_table_close(table); }
 
-  /* Whether an index at the other end can be looked into. */
+  /* True if an index at the other end can be looked into. */
   bool is_usable() const { return table != nullptr; }
 
   Reference reference;
@@ -70,7 +70,7 @@ const KEY *key_with(const TABLE *table, const std::vector<std::string> &columns)
 /* The columns of these names; false if one is not there. */
 bool find_columns(const TABLE *table, const std::vector<std::string> &names, std::vector<Field *> *out);
 
-/* Whether keys of `theirs` can be made of those columns of another table. */
+/* True if keys of `theirs` can be made of those columns of another table. */
 bool is_like(const std::vector<Field *> &columns, const KEY *theirs);
 
 /* The definition of a table, as the server has it in its file. */

@@ -183,7 +183,7 @@ bool by_schema_and_name(const Reference &a, const Reference &b)
 class Known_references
 {
 public:
-  /* Whether links have to be made anew. */
+  /* True if links have to be made anew. */
   bool set(const std::string &table, References references)
   {
     std::lock_guard<std::mutex> guard(mutex);

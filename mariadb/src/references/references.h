@@ -29,7 +29,7 @@
 
 namespace holdfast {
 
-/* Whether children go with their parent, or change. */
+/* True if children go with their parent, or change. */
 inline bool follows(enum_fk_option action)
 {
   return action == FK_OPTION_CASCADE || action == FK_OPTION_SET_NULL;
@@ -66,7 +66,7 @@ std::string name_in_engine(const LEX_CSTRING &schema, const LEX_CSTRING &table);
 std::string schema_of(const std::string &name);
 std::string table_of(const std::string &name);
 
-/* Whether it is the name of a table that an ALTER makes or replaces. */
+/* True if it is the name of a table that an ALTER makes or replaces. */
 bool is_in_passing(const std::string &name);
 
 /* Collects the references of all tables. */

@@ -24,7 +24,7 @@ static const size_t NO_TAIL= SIZE_MAX;
 /* Where the null bytes of a row with a tail are. */
 static const size_t TAIL_FIELDS_END= 8;
 
-/* Whether a value of so many bytes is in the tail of a row that has one. */
+/* True if a value of so many bytes is in the tail of a row that has one. */
 static inline bool is_in_tail(Column_kind kind, size_t n, size_t limit)
 {
   return n > limit && (kind == VARCHAR || kind == BLOB);

@@ -57,7 +57,7 @@ public:
   /* Rows of before are as this says. False if no rows of this table can have been so. */
   bool set_history(const Row_history &known);
 
-  /* Whether rows can be left as they are when a table with the layout
+  /* True if rows can be left as they are when a table with the layout
      `altered` takes this one's place. */
   bool can_become(const Row_layout &altered, const Sources &sources) const;
 
@@ -70,7 +70,7 @@ public:
   /* Makes `out` the row in `record`. Returns how many bytes its head has; 0 if it has no tail. */
   size_t encode(TABLE *table, const uchar *record, Bytes *out) const;
 
-  /* Whether two records, with all their columns, give the same row. What lies
+  /* True if two records, with all their columns, give the same row. What lies
      under a NULL is no part of it. */
   bool is_same(const TABLE *table, const uchar *a, const uchar *b) const;
 
@@ -83,10 +83,10 @@ public:
      those that are to be read. */
   Decoded decode(TABLE *table, uchar *record, const uchar *row, size_t length, bool all) const;
 
-  /* Whether the columns that are to be read are as a rule in the heads of rows. */
+  /* True if the columns that are to be read are as a rule in the heads of rows. */
   bool heads_do(const TABLE *table) const;
 
-  /* Whether rows have virtual columns, those of indexes, by which their entries are found. */
+  /* True if rows have virtual columns, those of indexes, by which their entries are found. */
   bool keeps_virtual() const { return has_virtual; }
 
 private:
@@ -112,7 +112,7 @@ private:
 
     bool is_always_fixed() const { return kind == FIXED && !null_bit; }
 
-    /* Whether its values can be those of `altered` as they are. */
+    /* True if its values can be those of `altered` as they are. */
     bool can_become(const Column &altered) const;
 
     uint field_no;
@@ -155,7 +155,7 @@ private:
   static void put_null(const TABLE *table, const Column &column, uchar *record);
   void find_runs();
 
-  /* Whether so many bytes can be a value of the column. */
+  /* True if so many bytes can be a value of the column. */
   static bool fits(const Column &column, size_t n)
   {
     switch (column.kind) {
@@ -180,7 +180,7 @@ private:
   static Decoded take_column(const TABLE *table, const Column &column, uchar *record, Rest *row, bool wanted);
   static bool pass_over(const Row_history::Run &gone, Rest *row);
 
-  /* Whether a row of which all columns were taken has no bytes behind them. */
+  /* True if a row of which all columns were taken has no bytes behind them. */
   static bool is_used_up(const Rest &row) { return row.from == row.head_end && row.tail == row.end; }
 
   void put_default(const TABLE *table, const Row_history::Default &value, uchar *record, bool all) const;

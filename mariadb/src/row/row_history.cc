@@ -102,7 +102,7 @@ static bool take_value(const uchar **from, const uchar *end, Row_history::Defaul
   return true;
 }
 
-/* Whether null bits that are told so can be those of the other columns, too. */
+/* True if null bits that are told so can be those of the other columns, too. */
 static bool agree(const Row_history::Run &a, const Row_history::Run &b)
 {
   return a.nulls == b.nulls && a.null_shift == b.null_shift;
@@ -223,7 +223,7 @@ uint Row_layout::column_no(uint field_no) const
   return at != columns.end() && at->field_no == field_no ? (uint) (at - columns.begin()) : NONE;
 }
 
-/* Whether the value can be one of its column. */
+/* True if the value can be one of its column. */
 bool Row_layout::is_possible(const Row_history::Default &value) const
 {
   if (value.column >= columns.size())
@@ -232,7 +232,7 @@ bool Row_layout::is_possible(const Row_history::Default &value) const
   return value.is_null ? column.null_bit != 0 : fits(column, value.bytes.size());
 }
 
-/* Whether the columns are there, and rows have their null bits. */
+/* True if the columns are there, and rows have their null bits. */
 bool Row_layout::is_possible(const Row_history::Layout &then, const Row_history::Run &run) const
 {
   auto has_bit= [&](uint from_first)

@@ -25,7 +25,7 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Whether the kernel has killed a process of the cgroup for what it used.
+    /// True if the kernel has killed a process of the cgroup for what it used.
     pub fn has_killed(&self) -> bool {
         let count = |file: &str| {
             let text = fs::read_to_string(self.dir.join(file)).ok()?;

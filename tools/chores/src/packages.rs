@@ -46,7 +46,7 @@ fn is_root() -> bool {
     Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n")
 }
 
-/// Whether a `libclang` lies where bindgen looks for it.
+/// True if a `libclang` lies where bindgen looks for it.
 pub fn has_libclang() -> bool {
     let is_libclang = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();

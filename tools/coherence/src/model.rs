@@ -128,7 +128,7 @@ struct Station {
     free_at: f64,
     /// Counts the writes.
     version: u64,
-    /// Whether another core has read since the last write.
+    /// True if another core has read since the last write.
     read: bool,
     busy: f64,
 }

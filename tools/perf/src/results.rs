@@ -38,7 +38,7 @@ impl Results {
         self.dir.join(format!("{name}.new.json"))
     }
 
-    /// Whether there is a result.
+    /// True if there is a result.
     pub fn has(&self, name: &str) -> bool {
         self.file(name).exists()
     }

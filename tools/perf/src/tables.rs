@@ -163,7 +163,7 @@ fn load(result: &Value) -> anyhow::Result<String> {
     Ok(table)
 }
 
-/// Whether the page has room for a workload of the comparison.
+/// True if the page has room for a workload of the comparison.
 fn is_shown(workload: &str) -> bool {
     const LEFT_OUT: [&str; 4] = [
         "per second of processor time",

@@ -9,7 +9,7 @@ use crate::run::root;
 #[derive(Clone, Debug)]
 pub struct Cache {
     top: PathBuf,
-    /// Whether its servers load the engine that checks its memory accesses.
+    /// True if its servers load the engine that checks its memory accesses.
     pub(crate) sanitizers: bool,
 }
 

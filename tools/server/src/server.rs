@@ -496,7 +496,7 @@ fn runs(pid: &str) -> bool {
     stat_of(pid).is_some_and(|stat| !has_ended(&stat))
 }
 
-/// Whether a process has ended that has not been waited for. Its first thread is a zombie already
+/// True if a process has ended that has not been waited for. Its first thread is a zombie already
 /// while others still end, and until they have it has its files, and their locks.
 fn has_ended(stat: &str) -> bool {
     let threads = stat.split_whitespace().nth(17);

@@ -6,7 +6,7 @@ use crate::source::Source;
 struct Language {
     /// What a line begins with that is a comment.
     marks: &'static [&'static str],
-    /// Whether `/*` begins a comment that ends with `*/`.
+    /// True if `/*` begins a comment that ends with `*/`.
     has_blocks: bool,
 }
 
@@ -50,7 +50,7 @@ pub fn lines(file: &Source) -> Vec<(usize, &str)> {
     found
 }
 
-/// Whether a block begins in a line, outside of a string and of a comment, that does not end there.
+/// True if a block begins in a line, outside of a string and of a comment, that does not end there.
 fn opens_block(line: &str) -> bool {
     line.rsplit_once("/*").is_some_and(|(before, comment)| {
         !comment.contains("*/") && !before.contains("//") && before.matches('"').count() % 2 == 0

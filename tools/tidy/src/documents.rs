@@ -43,7 +43,7 @@ pub fn paths(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-/// Whether a text in ticks means a file or folder of the project.
+/// True if a text in ticks means a file or folder of the project.
 fn is_path(text: &str) -> bool {
     let roots = ["engine/", "docs/", "mariadb/", "xtask/", "fuzz/", "tools/"];
     let plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c));

@@ -84,7 +84,7 @@ impl Tree {
         Ok(Tree { files, root })
     }
 
-    /// Whether a file or folder is at this path below the root.
+    /// True if a file or folder is at this path below the root.
     pub fn has(&self, path: &str) -> bool {
         self.root.join(path).exists()
     }
@@ -127,7 +127,7 @@ fn git(at: &Path, args: &[&str]) -> anyhow::Result<String> {
     String::from_utf8(output.stdout).context("git lists a name that is not text")
 }
 
-/// Whether an item is for tests only.
+/// True if an item is for tests only.
 pub fn is_test(attributes: &[syn::Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let path = attribute.path();

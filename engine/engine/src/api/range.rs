@@ -144,7 +144,7 @@ impl<'t> Ends<'t> {
         Ok(found && !self.met(direction))
     }
 
-    /// Whether the key just read was given by the other end already.
+    /// True if the key just read was given by the other end already.
     fn met(&self, direction: Direction) -> bool {
         match direction {
             Direction::Forward => self.given.1.as_ref().is_some_and(|k| self.key.cmp(k) != Ordering::Less),
@@ -153,7 +153,7 @@ impl<'t> Ends<'t> {
     }
 }
 
-/// Whether no key can lie within `bounds`.
+/// True if no key can lie within `bounds`.
 fn is_empty(bounds: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> bool {
     use Bound::{Excluded, Included, Unbounded};
     match (&bounds.0, &bounds.1) {

@@ -55,7 +55,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
         with_key::<K, _>(key, |key| self.transaction.get(&self.handle, key, value))
     }
 
-    /// Whether there is a row under `key`. Reads no more than the row's place in the table,
+    /// True if there is a row under `key`. Reads no more than the row's place in the table,
     /// however large the value is.
     ///
     /// # Errors

@@ -156,7 +156,7 @@ impl Before {
         Ok(())
     }
 
-    /// Whether the view sees this note; keys are asked for in ascending order.
+    /// True if the view sees this note; keys are asked for in ascending order.
     fn has(&mut self, key: &[u8], note: &[u8]) -> Result<bool> {
         while self.at.as_ref().is_some_and(|(at, _)| at.as_slice() < key) {
             self.step()?;

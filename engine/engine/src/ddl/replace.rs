@@ -137,7 +137,7 @@ impl Anew {
         &self.new.store
     }
 
-    /// Whether it has taken the place of the table that it is made from.
+    /// True if it has taken the place of the table that it is made from.
     pub(crate) fn has_its_place(&self) -> bool {
         self.closed.is_none()
     }

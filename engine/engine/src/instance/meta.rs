@@ -106,7 +106,7 @@ impl Meta {
         Meta::decode(&bytes).map(Some)
     }
 
-    /// Whether the directory holds a creation that has not finished.
+    /// True if the directory holds a creation that has not finished.
     pub(crate) fn is_begun(disk: &dyn Disk) -> Result<bool> {
         if !disk.exists(META_NEW)? {
             return Ok(false);

@@ -284,7 +284,7 @@ impl Instance {
         clean.and(closed)
     }
 
-    /// Whether the caller is a forked child of the process that opened the database. Then a share
+    /// True if the caller is a forked child of the process that opened the database. Then a share
     /// of it is leaked: to drop it would be to wait for threads that the child does not have, and
     /// for latches that they held when it was forked.
     pub(crate) fn leak_in_child(self: &Arc<Self>) -> bool {

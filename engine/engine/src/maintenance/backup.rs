@@ -244,7 +244,7 @@ fn spaces_to_copy(
     Ok((spaces, left_out))
 }
 
-/// Whether the error says that a table is unusable, and not that the database is.
+/// True if the error says that a table is unusable, and not that the database is.
 fn is_of_table(error: &Error) -> bool {
     is_loss(error) || matches!(error, Error::Incompatible(_))
 }

@@ -6,7 +6,7 @@
 pub struct VerifyOptions {
     /// Only these tables; empty for all, and the engine's own spaces.
     pub tables: Vec<String>,
-    /// Whether every index entry is compared with its row and every row with its entries, not only
+    /// True if every index entry is compared with its row and every row with its entries, not only
     /// the pages with each other. Default true.
     pub entries: bool,
     /// Findings after which the check of a table breaks off, at least 1. Default 100.
@@ -95,7 +95,7 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether nothing is wrong, and everything was checked.
+    /// True if nothing is wrong, and everything was checked.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.findings.is_empty() && self.unchecked().next().is_none()

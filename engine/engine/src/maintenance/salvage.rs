@@ -216,7 +216,7 @@ fn destination(
     Ok((tables::create_like(target, name, table, &records)?, entries))
 }
 
-/// Whether `specs` say how the entries of these indexes are made.
+/// True if `specs` say how the entries of these indexes are made.
 pub(crate) fn fit(specs: &[Arc<IndexSpec>], indexes: &[IndexRecord]) -> bool {
     let same = |(spec, index): (&Arc<IndexSpec>, &IndexRecord)| {
         (&spec.name, &spec.key_type, spec.unique) == (&index.name, &index.key_type, index.unique)

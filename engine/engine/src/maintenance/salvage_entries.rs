@@ -28,7 +28,7 @@ pub(super) const BATCH_ROWS: usize = 1_000;
 /// the newest versions of its rows are taken, at all pages while rows move between them.
 pub(super) const LOOKS: usize = 3;
 
-/// Whether every page of an index can be read and fits the others, and every entry can be what a
+/// True if every page of an index can be read and fits the others, and every entry can be what a
 /// transaction has written.
 pub(super) fn is_intact(instance: &Instance, index: &Arc<TableIndex>) -> Result<bool> {
     let access = instance.pool().access(AccessKind::Maintenance);
@@ -50,7 +50,7 @@ pub(super) fn is_intact(instance: &Instance, index: &Arc<TableIndex>) -> Result<
     Ok(false)
 }
 
-/// Whether the entries of an index that `view` sees are short enough for the target's pages. Of a
+/// True if the entries of an index that `view` sees are short enough for the target's pages. Of a
 /// damaged index that cannot be told. Entries whose rows are too long, too, do not count: such rows
 /// are refused.
 pub(super) fn has_room(

@@ -10,7 +10,7 @@ use crate::rows::entry_sum::EntrySum;
 use crate::schema::handle::TableHandle;
 use crate::session::transaction::Transaction;
 
-/// Whether an index has other entries than the rows give.
+/// True if an index has other entries than the rows give.
 pub(crate) fn differ(transaction: &Transaction, table: &TableHandle, specs: &[Arc<IndexSpec>]) -> Result<bool> {
     let (mut key, mut value) = (Vec::new(), Vec::new());
     let txns = &transaction.instance().txns;

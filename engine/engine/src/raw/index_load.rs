@@ -116,7 +116,7 @@ impl IndexLoad {
         finished.inspect_err(|error| self.failed = Some(error.clone()))
     }
 
-    /// Whether what an error breaks off may leave parts of values behind.
+    /// True if what an error breaks off may leave parts of values behind.
     pub(super) fn has_chains(&self) -> bool {
         self.has_chains
     }

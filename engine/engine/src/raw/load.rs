@@ -199,7 +199,7 @@ impl RawLoad {
         self.filling.as_ref().map_or(Ok(()), Filling::finish)
     }
 
-    /// Whether all that was pushed is in the indexes.
+    /// True if all that was pushed is in the indexes.
     pub(super) fn is_finished(&self) -> bool {
         self.is_finished
     }
@@ -215,7 +215,7 @@ impl RawLoad {
         self.indexes.iter_mut().map(|load| load.give_up(&self.instance)).fold(Ok(()), Result::and)
     }
 
-    /// Whether what an error breaks off may leave parts of values behind.
+    /// True if what an error breaks off may leave parts of values behind.
     pub(super) fn has_chains(&self) -> bool {
         self.indexes.iter().any(IndexLoad::has_chains)
     }

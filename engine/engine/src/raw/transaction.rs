@@ -24,7 +24,7 @@ use crate::{Error, Result};
 pub struct RawOptions {
     /// Isolation level.
     pub isolation: Isolation,
-    /// Whether changing a row that another transaction changed after the snapshot is a
+    /// True if changing a row that another transaction changed after the snapshot is a
     /// [`Error::Conflict`].
     pub snapshot_isolation: bool,
     /// Changes are refused.

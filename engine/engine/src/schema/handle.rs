@@ -178,7 +178,7 @@ impl Entered {
         Arc::ptr_eq(&**self.store, store)
     }
 
-    /// Whether what is written to the table need not outlive a crash.
+    /// True if what is written to the table need not outlive a crash.
     pub(crate) fn is_temporary(&self) -> bool {
         self.store.file.lifetime == Lifetime::Temporary
     }

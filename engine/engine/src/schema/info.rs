@@ -30,6 +30,6 @@ pub struct IndexInfo {
     pub index_id: u32,
     /// Name of its key type.
     pub key_type: String,
-    /// Whether it refuses a key that it has.
+    /// True if it refuses a key that it has.
     pub unique: bool,
 }

@@ -55,7 +55,7 @@ pub(crate) struct TableStore {
     /// How index keys are made from rows: known once the program has created the table, or opened
     /// it for writing.
     specs: OnceLock<Vec<Arc<IndexSpec>>>,
-    /// Whether the number of rows was known when the table was opened.
+    /// True if the number of rows was known when the table was opened.
     pub counted: bool,
     /// What happens to the rows while indexes of them are built, for each of these.
     pub deltas: RwLock<Vec<Arc<TableIndex>>>,

@@ -21,7 +21,7 @@ pub(crate) fn space_of(file: &str) -> Option<SpaceId> {
     (id.file_name() == file).then_some(id)
 }
 
-/// Whether the file may be removed if the catalog does not know it: so it is from its creation
+/// True if the file may be removed if the catalog does not know it: so it is from its creation
 /// until the catalog has it, and again from just before the catalog forgets it. A table that damage
 /// has taken out of the catalog does not lose its rows as well.
 ///
@@ -40,7 +40,7 @@ pub(crate) fn set_may_go(space: &SpaceFile, may: bool) -> Result<()> {
     space.set_mark(MAY_GO, u64::from(may), &space.store().pool().access(AccessKind::Point)).map(drop)
 }
 
-/// Whether the file in the place of space `id` of database `uuid` says, soundly, that it is another
+/// True if the file in the place of space `id` of database `uuid` says, soundly, that it is another
 /// one: a copy went wrong.
 pub(crate) fn is_of_another(disk: &dyn Disk, id: SpaceId, uuid: [u8; 16]) -> Result<bool> {
     let name = id.file_name();
@@ -402,7 +402,7 @@ impl TableFile {
         }
     }
 
-    /// Whether the catalog does not have the table any more.
+    /// True if the catalog does not have the table any more.
     pub(crate) fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }

@@ -263,7 +263,7 @@ impl Transaction {
         self.ended_by.get().map_or(Ok(()), |error| Err(error.clone()))
     }
 
-    /// Whether a statement failed because the snapshot is older than a table.
+    /// True if a statement failed because the snapshot is older than a table.
     pub(crate) fn is_too_old(&self) -> bool {
         self.is_too_old.load(Ordering::Relaxed)
     }
@@ -292,13 +292,13 @@ impl Transaction {
         self.statement(|txn| txn.get(&indexes[0], key, out))
     }
 
-    /// Whether there is a row under `key`. A large value is not read for that.
+    /// True if there is a row under `key`. A large value is not read for that.
     pub(crate) fn contains(&self, table: &TableHandle, key: &[u8]) -> Result<bool> {
         let indexes = table.store.indexes()?;
         self.statement(|txn| txn.contains(&indexes[0], key))
     }
 
-    /// Whether the index has an entry that leads from `index_key` to the row `key`.
+    /// True if the index has an entry that leads from `index_key` to the row `key`.
     pub(crate) fn has_entry(&self, table: &TableHandle, no: usize, index_key: &[u8], key: &[u8]) -> Result<bool> {
         let indexes = table.store.indexes()?;
         self.statement(|txn| txn.get(&indexes[no + 1], &[index_key, key].concat(), &mut Vec::new()))

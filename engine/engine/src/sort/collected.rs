@@ -95,7 +95,7 @@ pub(super) struct Before {
 }
 
 impl Before {
-    /// Whether the next entry, in ascending order, equals one before: in its `key`, or in the first
+    /// True if the next entry, in ascending order, equals one before: in its `key`, or in the first
     /// `prefix` bytes of it, which have to be unique. `last`: the key of the entry before.
     pub(super) fn has(&mut self, last: Option<&[u8]>, key: &[u8], prefix: usize) -> bool {
         let Some(last) = last else {

@@ -47,12 +47,12 @@ pub(crate) fn in_memory(settings: &Builder) -> Result<Arc<Instance>> {
     create_on(settings, Arc::new(MemoryDisk::new()))
 }
 
-/// Whether `name` is that of a file which a creation makes.
+/// True if `name` is that of a file which a creation makes.
 fn is_made_by_creation(name: &str) -> bool {
     is_log_file(name) || [META_NEW, SYSTEM.1, UNDO.1, DOUBLEWRITE].contains(&name)
 }
 
-/// Whether `name` is that of a file of a database.
+/// True if `name` is that of a file of a database.
 fn is_part_of_database(name: &str) -> bool {
     is_made_by_creation(name) || [META, "warmup", "warmup.new"].contains(&name) || space_of(name).is_some()
 }

@@ -114,7 +114,7 @@ fn open_on(environment: Environment) -> Result<Arc<Instance>> {
     start(environment, files, txns)
 }
 
-/// Whether a space is that of a table.
+/// True if a space is that of a table.
 fn is_table(id: SpaceId) -> bool {
     ![SYSTEM.0, UNDO.0].contains(&id)
 }

@@ -184,7 +184,7 @@ fn remove_orphans(
     Ok(strangers)
 }
 
-/// Whether the file of a space that the catalog does not know was left by a creation or a drop of
+/// True if the file of a space that the catalog does not know was left by a creation or a drop of
 /// this database: the catalog has given its number out, and its header, unless a crash came before
 /// that, is of this database and says that the file [may go](MAY_GO). A table that was lost from a
 /// damaged catalog keeps its file.
@@ -205,7 +205,7 @@ fn is_leftover(environment: &Environment, files: &Files, next: NextIds, id: Spac
     Ok(header.uuid == files.meta.uuid && header.id == id && header.marks[MAY_GO] != 0)
 }
 
-/// Whether `first`, the first page of a file, was never made a header: it is blank, or redo has put
+/// True if `first`, the first page of a file, was never made a header: it is blank, or redo has put
 /// changes there of a header whose making the log does not have any more, into a page without an
 /// address. Such is the file of a temporary table that was removed, and is back.
 fn is_unmade(first: &[u8]) -> bool {

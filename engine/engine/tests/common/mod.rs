@@ -15,7 +15,7 @@ use holdfast_testkit::CrashDisk;
 /// For how long a change of definitions waits for transactions: longer than any test lasts.
 pub const WAIT: Duration = Duration::from_secs(600);
 
-/// Whether the long form of a test is wanted: every case instead of a sample.
+/// True if the long form of a test is wanted: every case instead of a sample.
 pub fn exhaustive() -> bool {
     std::env::var_os("HOLDFAST_EXHAUSTIVE").is_some()
 }

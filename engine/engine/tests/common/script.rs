@@ -227,7 +227,7 @@ pub fn world(db: &Database) -> Result<World> {
     see(&db.begin_read()?)
 }
 
-/// Whether nothing more will come out of the database.
+/// True if nothing more will come out of the database.
 pub fn is_stopped(db: &Database) -> bool {
     matches!(db.begin_write().map(drop), Err(Error::Poisoned(_)))
 }

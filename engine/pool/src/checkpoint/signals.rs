@@ -24,7 +24,7 @@ pub(crate) struct Signals {
     for_cleaner: Condvar,
     for_checkpointer: Condvar,
     for_finisher: Condvar,
-    /// Whether `clean` is set already: spares evictions the mutex.
+    /// True if `clean` is set already: spares evictions the mutex.
     clean: AtomicBool,
     checkpoint: AtomicBool,
 }

@@ -111,7 +111,7 @@ impl Unsynced {
         self.state.lock().spaces.remove(&space);
     }
 
-    /// Whether writes that are done, but not durable, hold what lies before `lsn`.
+    /// True if writes that are done, but not durable, hold what lies before `lsn`.
     pub(crate) fn done_before(&self, lsn: Lsn) -> bool {
         self.state.lock().done < lsn
     }

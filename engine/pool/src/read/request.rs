@@ -174,7 +174,7 @@ impl<'a> Access<'a> {
         }
     }
 
-    /// Whether this access is a declared scan whose pages, or some of them, go through the ring.
+    /// True if this access is a declared scan whose pages, or some of them, go through the ring.
     #[must_use]
     pub fn is_ring_scan(&self) -> bool {
         self.plan.get().is_some_and(|plan| !plan.admits_all())

@@ -50,7 +50,7 @@ impl<'a> OptimisticGuard<'a> {
         unsafe { OptPage::new(frames.bytes(self.at.frame), frames.page_size()) }
     }
 
-    /// Whether nothing has changed since this guard was made.
+    /// True if nothing has changed since this guard was made.
     #[inline]
     #[must_use]
     pub fn validate(&self) -> bool {
@@ -220,13 +220,13 @@ impl<'a> ExclusiveGuard<'a> {
         page::lsn(self.bytes())
     }
 
-    /// Whether the page is newer than its file.
+    /// True if the page is newer than its file.
     #[must_use]
     pub fn is_dirty(&self) -> bool {
         self.header.rec_lsn() != 0
     }
 
-    /// Whether [`ExclusiveGuard::note_examined`] was called since the page came into its frame.
+    /// True if [`ExclusiveGuard::note_examined`] was called since the page came into its frame.
     /// Another page in the frame, or the same one in another frame, begins without it.
     #[inline]
     #[must_use]

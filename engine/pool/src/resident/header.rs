@@ -59,7 +59,7 @@ pub(crate) struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Whether the frame holds the page whose [`PageId::to_u64`] is `id`.
+    /// True if the frame holds the page whose [`PageId::to_u64`] is `id`.
     #[inline]
     pub(crate) fn holds(&self, id: u64) -> bool {
         self.page.load(Ordering::Relaxed) == !id

@@ -96,7 +96,7 @@ impl Space {
         self.withheld.get().and_then(|pages| pages.get(&no)).map_or(Ok(()), |why| Err(why.clone()))
     }
 
-    /// Whether the last write of one of its pages has failed: such pages hold the checkpoint,
+    /// True if the last write of one of its pages has failed: such pages hold the checkpoint,
     /// however many others are written.
     #[must_use]
     pub fn has_failed_write(&self) -> bool {
@@ -133,7 +133,7 @@ impl Space {
         self.cut_from.fetch_min(pages, Ordering::SeqCst);
     }
 
-    /// Whether a page was cut off since the file was opened.
+    /// True if a page was cut off since the file was opened.
     pub(crate) fn was_cut(&self, no: PageNo) -> bool {
         no.0 >= self.cut_from.load(Ordering::SeqCst)
     }

@@ -145,7 +145,7 @@ impl Supply {
         from
     }
 
-    /// Whether all `count` frames of a shrink are retired; then forgets them.
+    /// True if all `count` frames of a shrink are retired; then forgets them.
     pub(crate) fn finish_shrink(&self, count: u32) -> bool {
         let mut state = self.state.lock();
         let done = state.retired.len() == count as usize;

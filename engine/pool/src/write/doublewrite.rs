@@ -120,7 +120,7 @@ pub(crate) struct Slots(Vec<Placed>);
 struct Placed {
     page: Page,
     image: Image,
-    /// Whether the image is still to be written.
+    /// True if the image is still to be written.
     new: bool,
 }
 
@@ -164,7 +164,7 @@ impl DoubleWriter {
         })
     }
 
-    /// Whether a page of `file` that is written now has to go through the double-write file. Asked
+    /// True if a page of `file` that is written now has to go through the double-write file. Asked
     /// for each batch: a file makes the promise of atomic writes when it has done one, and takes it
     /// back when one is refused.
     pub(crate) fn is_needed(&self, mode: DoubleWrite, file: &dyn File) -> bool {

@@ -66,7 +66,7 @@ enum Home {
     Unreadable,
 }
 
-/// Whether the damaged page `home` says that it was `image`.
+/// True if the damaged page `home` says that it was `image`.
 fn was_image(home: &[u8], image: &[u8]) -> bool {
     [page::OFF_CHECKSUM..page::OFF_SPACE, page::OFF_LSN..page::OFF_INDEX]
         .into_iter()

@@ -130,7 +130,7 @@ impl NodeRef<'_, [u8]> {
         self.used_space().is_some_and(|used| self.live_space() == Some(used))
     }
 
-    /// Whether [`NodeMut::remove`] can be done.
+    /// True if [`NodeMut::remove`] can be done.
     #[must_use]
     pub fn can_remove(&self, slot: usize) -> bool {
         self.count().is_some_and(|count| slot < count) && self.record(slot).is_some() && self.free_space().is_some()
@@ -147,7 +147,7 @@ impl NodeRef<'_, [u8]> {
             && (payload_len <= record.payload_len || self.has_room(more, record.len(), spares))
     }
 
-    /// Whether [`NodeMut::patch`] can be done.
+    /// True if [`NodeMut::patch`] can be done.
     #[must_use]
     pub fn can_patch(&self, slot: usize, offset: usize, len: usize) -> bool {
         self.can_remove(slot) && self.record(slot).is_some_and(|r| offset + len <= r.payload_len)

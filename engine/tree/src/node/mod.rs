@@ -152,7 +152,7 @@ impl Record {
 pub struct Found {
     /// First slot whose key is not less than the key sought.
     pub slot: usize,
-    /// Whether that slot's key equals it.
+    /// True if that slot's key equals it.
     pub exact: bool,
 }
 
@@ -189,7 +189,7 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
         self.page.u8(OFF_LEVEL).filter(|&level| level < LEVELS_MAX)
     }
 
-    /// Whether this is a leaf.
+    /// True if this is a leaf.
     #[inline]
     pub fn is_leaf(&self) -> Option<bool> {
         Some(self.level()? == 0)
@@ -352,7 +352,7 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
         (record.payload_len == 4 && no != 0).then_some(PageNo(no))
     }
 
-    /// Whether slot `i` has a key: all but slot 0 of an inner node.
+    /// True if slot `i` has a key: all but slot 0 of an inner node.
     fn has_key(&self, i: usize) -> Option<bool> {
         Some(i > 0 || self.is_leaf()?)
     }
@@ -401,7 +401,7 @@ impl<'p, P: PageRead + ?Sized> NodeRef<'p, P> {
         self.page.copy_to(record.payload_at(), record.payload_len, out)
     }
 
-    /// Whether slot `i` is there and has this key.
+    /// True if slot `i` is there and has this key.
     pub(crate) fn is_key(&self, i: usize, key: &[u8]) -> Option<bool> {
         if i >= self.count()? {
             return Some(false);
@@ -502,7 +502,7 @@ impl<'p> NodeRef<'p, [u8]> {
         Ok(())
     }
 
-    /// Whether all records lie in the heap, and none over another one.
+    /// True if all records lie in the heap, and none over another one.
     pub(crate) fn records_lie_apart(&self) -> bool {
         let (Some(heap), Some(prefix_at), Some(count)) = (self.heap(), self.prefix_at(), self.count()) else {
             return false;
@@ -511,7 +511,7 @@ impl<'p> NodeRef<'p, [u8]> {
         (0..count).map(extent).collect::<Option<Vec<_>>>().is_some_and(|extents| overlap(extents).is_none())
     }
 
-    /// Whether no record reaches below the heap, and that of slot `changed`, if one is named, lies
+    /// True if no record reaches below the heap, and that of slot `changed`, if one is named, lies
     /// apart from all others.
     pub(crate) fn lies_apart(&self, changed: Option<usize>) -> bool {
         let (Some(heap), Some(prefix_at), Some(count)) = (self.heap(), self.prefix_at(), self.count()) else {

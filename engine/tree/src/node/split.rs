@@ -49,7 +49,7 @@ struct Sequence<'n> {
     new_key: &'n [u8],
     /// Position of the new record.
     pos: usize,
-    /// Whether it takes the place of the entry that is there.
+    /// True if it takes the place of the entry that is there.
     replaces: bool,
     sizes: Vec<usize>,
 }

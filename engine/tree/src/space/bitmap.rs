@@ -38,7 +38,7 @@ pub const fn first_covered(bitmap: PageNo) -> u32 {
     if bitmap.0 == 1 { 0 } else { bitmap.0 }
 }
 
-/// Whether page `no` is a bitmap page.
+/// True if page `no` is a bitmap page.
 #[must_use]
 pub const fn is_bitmap(no: PageNo, page_size: usize) -> bool {
     no.0 == 1 || no.0 != 0 && no.0.is_multiple_of(pages_covered(page_size))
@@ -58,7 +58,7 @@ fn mask(bit: u32, count: u32) -> (u64, u32) {
     (ones << from, n)
 }
 
-/// Whether the bits exist and all have that value; false for no bits.
+/// True if the bits exist and all have that value; false for no bits.
 #[must_use]
 pub(crate) fn all_equal(page: &[u8], first: u32, count: u32, value: bool) -> bool {
     if count == 0 || first.checked_add(count).is_none() {

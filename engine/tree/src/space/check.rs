@@ -250,7 +250,7 @@ impl SpaceFile {
         }
     }
 
-    /// Whether the file is longer than its page count says: a crash came between a change of the
+    /// True if the file is longer than its page count says: a crash came between a change of the
     /// one and of the other.
     ///
     /// # Errors

@@ -125,7 +125,7 @@ impl SpaceHeader {
         })
     }
 
-    /// Whether what is in the file is a part of something that is being made: see [`STATE`].
+    /// True if what is in the file is a part of something that is being made: see [`STATE`].
     #[must_use]
     pub fn is_filling(&self) -> bool {
         self.marks[STATE] == FILLING

@@ -112,7 +112,7 @@ impl Rooms {
         state.watches.iter().find(|(watch, _)| *watch == id).map_or_else(PageSet::new, |(_, changed)| changed.clone())
     }
 
-    /// Whether page `no` has changed since the watch `id` began.
+    /// True if page `no` has changed since the watch `id` began.
     pub(super) fn has_changed(&self, id: u64, no: PageNo) -> bool {
         self.0.lock().watches.iter().any(|(watch, changed)| *watch == id && changed.contains(no))
     }

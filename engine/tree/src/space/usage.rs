@@ -26,7 +26,7 @@ impl AllocationWatch<'_> {
         self.space.rooms.changed(self.id)
     }
 
-    /// Whether a page was allocated or freed since it was made.
+    /// True if a page was allocated or freed since it was made.
     #[must_use]
     pub fn has_changed(&self, no: PageNo) -> bool {
         self.space.rooms.has_changed(self.id, no)
@@ -39,7 +39,7 @@ impl Drop for AllocationWatch<'_> {
     }
 }
 
-/// Whether a page is allocated according to bitmap page `bitmap_no`, whose bytes these are.
+/// True if a page is allocated according to bitmap page `bitmap_no`, whose bytes these are.
 fn is_set(bytes: &[u8], bitmap_no: PageNo, no: PageNo) -> bool {
     bitmap::all_equal(bytes, no.0 - bitmap::first_covered(bitmap_no), 1, true)
 }
@@ -112,7 +112,7 @@ impl SpaceFile {
         Ok(())
     }
 
-    /// Whether a page is allocated.
+    /// True if a page is allocated.
     ///
     /// # Errors
     /// Those of reading the header and the bitmap.
@@ -133,7 +133,7 @@ impl SpaceFile {
         }
     }
 
-    /// Whether the bitmap says that a page is allocated, whatever the header counts: for a salvage,
+    /// True if the bitmap says that a page is allocated, whatever the header counts: for a salvage,
     /// since the header may be damaged.
     ///
     /// # Errors

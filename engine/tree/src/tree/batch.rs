@@ -70,7 +70,7 @@ impl Batch {
         self.entries.len()
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
@@ -260,7 +260,7 @@ impl TreeCursor<'_> {
         Ok(!self.done)
     }
 
-    /// Whether everything from the anchor on lies behind `end`.
+    /// True if everything from the anchor on lies behind `end`.
     fn is_behind(&self, end: Bound<&[u8]>) -> bool {
         let anchor = self.anchor.as_slice();
         match (end, self.direction) {

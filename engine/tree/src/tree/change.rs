@@ -133,7 +133,7 @@ impl Tree {
     }
 }
 
-/// Whether a node that shrinks from `before` to `after` bytes passes one of the marks.
+/// True if a node that shrinks from `before` to `after` bytes passes one of the marks.
 pub(super) fn sinks(before: usize, after: usize, body: usize) -> bool {
     MERGE_BELOW.iter().any(|divisor| before >= body / divisor && after < body / divisor)
 }

@@ -35,7 +35,7 @@ pub(super) enum Seek {
 }
 
 impl Seek {
-    /// Whether a walk that was sent to `anchor` goes on if it comes to `key`.
+    /// True if a walk that was sent to `anchor` goes on if it comes to `key`.
     fn is_followed_by(self, anchor: &[u8], key: &[u8], direction: Direction, may_be_equal: bool) -> bool {
         let order = match direction {
             Direction::Forward => key.cmp(anchor),

@@ -105,7 +105,7 @@ impl Tree {
         Ok(page)
     }
 
-    /// Whether a leaf has room for a record of `key`.
+    /// True if a leaf has room for a record of `key`.
     fn has_room(&self, leaf: NodeRef<'_, [u8]>, no: PageNo, key: &[u8], payload_len: usize) -> Result<bool> {
         let bad = || self.damaged(no, "a leaf whose slots make no sense");
         let found = leaf.search(key).ok_or_else(bad)?;

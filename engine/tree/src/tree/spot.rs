@@ -40,7 +40,7 @@ impl Spot {
         self.leaf.no
     }
 
-    /// Whether the key was there.
+    /// True if the key was there.
     #[must_use]
     pub fn exists(&self) -> bool {
         self.found.exact
@@ -102,7 +102,7 @@ impl Tree {
         guard.validate().then_some(Spot { leaf, found: seen.found })
     }
 
-    /// Whether the leaf is still as it was: what was read at `spot` would be read again.
+    /// True if the leaf is still as it was: what was read at `spot` would be read again.
     #[inline]
     #[must_use]
     pub fn is_current(&self, spot: &Spot) -> bool {

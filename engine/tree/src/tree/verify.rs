@@ -48,7 +48,7 @@ struct Place {
 }
 
 impl Place {
-    /// Whether a node on this level, with this lower end, comes before the place.
+    /// True if a node on this level, with this lower end, comes before the place.
     fn is_behind(&self, level: u8, low: Option<&[u8]>) -> bool {
         match low.cmp(&self.low.as_deref()) {
             Ordering::Less => true,
@@ -57,7 +57,7 @@ impl Place {
         }
     }
 
-    /// Whether a range that ends at `high` ends before the place.
+    /// True if a range that ends at `high` ends before the place.
     fn is_past(&self, high: Option<&[u8]>) -> bool {
         high.is_some_and(|high| Some(high) <= self.low.as_deref())
     }
@@ -71,7 +71,7 @@ struct Progress<'t> {
 }
 
 impl Progress<'_> {
-    /// Whether the walk has been at a node on this level, with this lower end. Of the root it does
+    /// True if the walk has been at a node on this level, with this lower end. Of the root it does
     /// not know the level.
     fn has_seen(&self, level: Option<u8>, low: Option<&[u8]>) -> bool {
         self.from.as_ref().is_some_and(|from| level.is_none_or(|level| from.is_behind(level, low)))
@@ -200,7 +200,7 @@ impl Tree {
         Ok(None)
     }
 
-    /// Whether the file has such a page.
+    /// True if the file has such a page.
     fn is_in_file(&self, no: PageNo) -> Result<bool> {
         Ok(u64::from(no.0) * (self.page_size() as u64) < self.space.space().file().len()?)
     }

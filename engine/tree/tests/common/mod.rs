@@ -24,7 +24,7 @@ pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 pub struct Setup {
     pub page_size: usize,
     pub frames: usize,
-    /// Whether the pool's threads run.
+    /// True if the pool's threads run.
     pub background: bool,
     pub log_bytes: u64,
 }

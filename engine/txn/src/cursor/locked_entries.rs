@@ -104,7 +104,7 @@ impl RowCursor {
         }
     }
 
-    /// Whether entry `at` of the batch is deleted, by a transaction that has ended, and either the
+    /// True if entry `at` of the batch is deleted, by a transaction that has ended, and either the
     /// cursor's range keeps its place free or the batch was read since then. Then there is nothing
     /// to lock, whatever another transaction has locked at its key: whether purge has removed the
     /// entry makes no difference.

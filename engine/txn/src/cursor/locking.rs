@@ -59,7 +59,7 @@ impl BatchMoment {
         BatchMoment { moment: system.map.moment(), waits: owner.waited() }
     }
 
-    /// Whether the transaction has committed since, or may have.
+    /// True if the transaction has committed since, or may have.
     pub(super) fn is_before_commit_of(self, writer: TxnId, system: &TxnSystem) -> bool {
         system.map.is_doubtful(writer, self.moment)
     }
@@ -73,7 +73,7 @@ impl Locking {
         }
     }
 
-    /// Whether entries may be locked as one: not where some are passed over or unlocked again, as
+    /// True if entries may be locked as one: not where some are passed over or unlocked again, as
     /// other reads of the transaction do at READ COMMITTED.
     pub(super) fn may_cover(&self) -> bool {
         self.keep && !self.gives_up && self.wait != LockWait::SkipLocked

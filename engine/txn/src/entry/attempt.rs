@@ -30,18 +30,18 @@ pub(crate) struct Found<'p> {
 }
 
 impl Found<'_> {
-    /// Whether there is a live entry.
+    /// True if there is a live entry.
     pub fn is_live(&self) -> bool {
         self.header.is_some_and(|h| !h.deleted)
     }
 
-    /// Whether transaction `id` has written it. Then that transaction has it locked, and a lock of
+    /// True if transaction `id` has written it. Then that transaction has it locked, and a lock of
     /// another one was granted too late, or leaves it out.
     pub fn is_by(&self, id: TxnId) -> bool {
         id != TxnId::NONE && self.header.is_some_and(|h| h.txn == id)
     }
 
-    /// Whether the change gives a key a live version that has none.
+    /// True if the change gives a key a live version that has none.
     pub fn comes_to_life(&self, deleted: bool) -> bool {
         !deleted && !self.is_live()
     }

@@ -52,7 +52,7 @@ pub(super) enum Op<'v> {
 }
 
 impl Op<'_> {
-    /// Whether it puts a version where there is a live one, or none.
+    /// True if it puts a version where there is a live one, or none.
     fn puts(self, live: bool) -> bool {
         match self {
             Op::Insert(..) => !live,
@@ -226,7 +226,7 @@ impl Txn {
         }
     }
 
-    /// Whether the isolation level promises that a key stays free where a change has found nothing.
+    /// True if the isolation level promises that a key stays free where a change has found nothing.
     /// With snapshot isolation it is the snapshot that has no such entry.
     fn keeps_absent_free(&self) -> bool {
         match self.options.isolation {
@@ -384,7 +384,7 @@ impl Txn {
         Ok(Step::Done(live))
     }
 
-    /// Whether the newest version is one of others that a view of the transaction does not see.
+    /// True if the newest version is one of others that a view of the transaction does not see.
     /// With snapshot isolation that is a conflict: the first updater wins.
     pub(crate) fn check_first_updater(&self, entry: EntryRef<'_>, newest: Option<VersionHeader>) -> Result<bool> {
         let is_unseen = newest.is_some_and(|version| self.is_unseen(version));

@@ -37,7 +37,7 @@ impl TableIndex {
         Loader { index: self, tree: self.tree().resume_bulk_load(tree, acc), acc, entries }
     }
 
-    /// Whether an entry with a key and a value of so many bytes has its value in a chain.
+    /// True if an entry with a key and a value of so many bytes has its value in a chain.
     #[must_use]
     pub fn needs_chain(&self, key_len: usize, value_len: usize) -> bool {
         value_len > self.body_max(key_len)

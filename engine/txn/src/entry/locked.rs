@@ -124,7 +124,7 @@ pub(crate) fn lock_and_read(
     }
 }
 
-/// Whether an entry of this `writer` is locked by the id of `owner` in it. No id, which a loaded
+/// True if an entry of this `writer` is locked by the id of `owner` in it. No id, which a loaded
 /// entry and a transaction without changes share, locks nothing.
 pub(crate) fn is_locked_by_id(writer: TxnId, owner: &Owner) -> bool {
     writer == owner.txn() && writer != TxnId::NONE
@@ -216,7 +216,7 @@ pub(crate) fn wait_for_writer(
     system.locks.lock_row(owner, index.id(), key, mode, wait, Some(&implicit)).map(|_| ())
 }
 
-/// Whether the entry carries the id of `writer` now.
+/// True if the entry carries the id of `writer` now.
 fn carries_id(system: &TxnSystem, entry: EntryRef<'_>, writer: TxnId) -> Result<bool> {
     let acc = system.store.pool().access(AccessKind::Point);
     let mut payload = Vec::new();
@@ -232,7 +232,7 @@ pub(crate) fn conflict(system: &TxnSystem, owner: &Owner, entry: EntryRef<'_>) -
     Error::Conflict
 }
 
-/// Whether the entry still is this version. The header alone does not tell: a transaction that has
+/// True if the entry still is this version. The header alone does not tell: a transaction that has
 /// undone a change may have made another one under the same roll pointer.
 pub(crate) fn is_still(entry: EntryRef<'_>, version: Option<&[u8]>, acc: &Access<'_>) -> Result<bool> {
     let mut payload = Vec::new();

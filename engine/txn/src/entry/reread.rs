@@ -102,7 +102,7 @@ impl Circle {
         false
     }
 
-    /// Whether the chain is so long by now that its reader asks whether it has been killed.
+    /// True if the chain is so long by now that its reader asks whether it has been killed.
     pub fn is_time_to_ask(&self) -> bool {
         self.steps.is_multiple_of(ASK_EVERY)
     }

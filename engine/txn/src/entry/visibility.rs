@@ -65,7 +65,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Whether it sees versions written by `txn`.
+    /// True if it sees versions written by `txn`.
     #[inline]
     pub fn sees(&self, txn: TxnId, map: &CommitMap) -> bool {
         (txn == self.me && self.me != TxnId::NONE) || self.view.sees(txn, map)
@@ -200,7 +200,7 @@ impl TxnSystem {
         Ok(if own { Seen::Nothing } else { seen })
     }
 
-    /// Whether the index key of an entry, of which `payload` is a live version, has `len` bytes.
+    /// True if the index key of an entry, of which `payload` is a live version, has `len` bytes.
     /// One that does not say so counts as if it had.
     pub(crate) fn has_index_key_of(
         &self,
@@ -218,7 +218,7 @@ impl TxnSystem {
         Ok(row_key_begin(key, &value).is_none_or(|begin| begin == len))
     }
 
-    /// Whether the row that an entry leads to, of which `payload` is a live version, was written
+    /// True if the row that an entry leads to, of which `payload` is a live version, was written
     /// last by transaction `me`.
     fn leads_to_own(
         &self,
@@ -237,7 +237,7 @@ impl TxnSystem {
         Ok(rows.read(&key[begin..], &acc, &mut value)? && split(rows, &value)?.0.txn == me)
     }
 
-    /// Whether `header` is that of the newest version of an entry.
+    /// True if `header` is that of the newest version of an entry.
     fn is_newest(&self, index: &TableIndex, key: &[u8], header: VersionHeader) -> Result<bool> {
         let acc = self.store.pool().access(AccessKind::Purge);
         let mut payload = Vec::new();

@@ -186,7 +186,7 @@ impl CommitMap {
         Moment { low, oldest_straggler, last_commit: self.clock.last_commit() }
     }
 
-    /// Whether a version by `id`, read after `before`, may have been undone since, by a rollback of
+    /// True if a version by `id`, read after `before`, may have been undone since, by a rollback of
     /// its transaction or by one to a savepoint before its commit: then it has to be read again. If
     /// the transaction had ended by `before`, all that it undid was gone.
     #[must_use]
@@ -244,7 +244,7 @@ impl CommitMap {
 }
 
 impl WindowGuard<'_> {
-    /// Whether there is no room for the next id.
+    /// True if there is no room for the next id.
     #[must_use]
     pub fn is_full(&self) -> bool {
         !self.map.has_room(self.map.clock.next_id())

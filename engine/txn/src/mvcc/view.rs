@@ -89,7 +89,7 @@ impl View {
         self.no
     }
 
-    /// Whether purge no longer waits for it.
+    /// True if purge no longer waits for it.
     #[must_use]
     pub fn is_long(&self) -> bool {
         self.active_at_birth.get().is_some()
@@ -108,7 +108,7 @@ impl View {
         self.charged.load(Ordering::Relaxed)
     }
 
-    /// Whether it was given up.
+    /// True if it was given up.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Acquire)
@@ -139,7 +139,7 @@ impl View {
         if self.is_cancelled() { Err(Error::SnapshotTooOld) } else { Ok(()) }
     }
 
-    /// Whether versions written by `id` are visible.
+    /// True if versions written by `id` are visible.
     #[must_use]
     pub fn sees(&self, id: TxnId, map: &CommitMap) -> bool {
         if id == TxnId::NONE {
@@ -344,7 +344,7 @@ impl Views {
         older
     }
 
-    /// Whether every open view sees `id`. Views to come see it too then.
+    /// True if every open view sees `id`. Views to come see it too then.
     #[must_use]
     pub fn all_see(&self, id: TxnId, map: &CommitMap) -> bool {
         let last = self.clock.last_commit();

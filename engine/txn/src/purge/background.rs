@@ -138,7 +138,7 @@ impl Background {
         self.last_error.lock().clone()
     }
 
-    /// Whether the thread is to end.
+    /// True if the thread is to end.
     pub fn is_stopping(&self) -> bool {
         self.signal.0.lock().stop
     }

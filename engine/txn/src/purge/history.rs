@@ -40,7 +40,7 @@ pub(crate) struct CommittedLog {
 }
 
 impl CommittedLog {
-    /// Whether purge has nothing to do for the log but to copy what old views need.
+    /// True if purge has nothing to do for the log but to copy what old views need.
     pub fn is_quiet(&self) -> bool {
         !self.log.asks_purge()
     }
@@ -238,7 +238,7 @@ impl History {
         self.queue.logs.lock().front().map(look)
     }
 
-    /// Whether there is a first log in the queue, and it is `what`.
+    /// True if there is a first log in the queue, and it is `what`.
     pub fn front_is(&self, what: impl FnOnce(&CommittedLog) -> bool) -> bool {
         self.queue.logs.lock().front().is_some_and(what)
     }

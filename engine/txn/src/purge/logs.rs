@@ -162,7 +162,7 @@ impl Purger {
         self.background.failed(error);
     }
 
-    /// Whether a log that has met this error is left to the next open: a page of it is damaged, or
+    /// True if a log that has met this error is left to the next open: a page of it is damaged, or
     /// was not returned twice in the same place, or a table that it asks something about could not
     /// be opened.
     fn is_left(&self, committed: &CommittedLog, error: &Error) -> bool {
@@ -204,7 +204,7 @@ impl Purger {
         }
     }
 
-    /// Whether short views, the oldest of which saw commit `oldest`, may no longer hold back what
+    /// True if short views, the oldest of which saw commit `oldest`, may no longer hold back what
     /// came up to commit `last`: too many commits, or too many bytes.
     fn hold_back_too_much(&self, oldest: CommitNo, last: CommitNo) -> bool {
         let behind = last.0.saturating_sub(oldest.0);
@@ -437,7 +437,7 @@ impl Purger {
         self.metrics.set(Gauge::MemoryShelf, self.shelf.bytes());
     }
 
-    /// Whether the first log of the queue can be purged, or views are due to be made long.
+    /// True if the first log of the queue can be purged, or views are due to be made long.
     fn can_purge(&self) -> bool {
         let last = self.clock.last_commit();
         let horizon = self.views.short_horizon();

@@ -53,18 +53,18 @@ impl LostVersions {
         self.what.lock().1.insert(txn);
     }
 
-    /// Whether purge was stopped where `log` is now when this was asked last.
+    /// True if purge was stopped where `log` is now when this was asked last.
     pub fn stops_again(&self, log: &CommittedLog) -> bool {
         let place = (log.log.txn(), log.phase, log.log.records(), log.log.pages());
         self.stopped_at.lock().replace(place) == Some(place)
     }
 
-    /// Whether a log is set aside.
+    /// True if a log is set aside.
     pub fn has_set_aside(&self) -> bool {
         !self.what.lock().1.is_empty()
     }
 
-    /// Whether the log of `txn` is set aside.
+    /// True if the log of `txn` is set aside.
     pub fn is_set_aside(&self, txn: TxnId) -> bool {
         self.what.lock().1.contains(&txn)
     }

@@ -84,7 +84,7 @@ impl Purger {
         long[self.blind_to(long, txn)..].iter().find(|view| !view.is_cancelled())
     }
 
-    /// Whether no log waits or is set aside, and no version is kept.
+    /// True if no log waits or is set aside, and no version is kept.
     ///
     /// # Errors
     /// Those of reading the version tree.
@@ -95,7 +95,7 @@ impl Purger {
         Ok(self.has_no_log() && self.versions.is_empty()?)
     }
 
-    /// Whether no log waits or is set aside, and no version is kept that may refer to a chain in
+    /// True if no log waits or is set aside, and no version is kept that may refer to a chain in
     /// `space`: one of an index that is registered, and is in another space, does not. False, too,
     /// if the version tree cannot be read.
     ///
@@ -120,7 +120,7 @@ impl Purger {
         Ok(false)
     }
 
-    /// Whether no log waits or is set aside. The records of one that is set aside name chains, and
+    /// True if no log waits or is set aside. The records of one that is set aside name chains, and
     /// the next open may find its pages sound. The caller holds the purge mutex.
     fn has_no_log(&self) -> bool {
         self.history.len() == 0 && self.shelf.is_empty() && !self.lost.has_set_aside()

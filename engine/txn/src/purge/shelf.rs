@@ -157,7 +157,7 @@ impl Batch {
         self.logs.iter().map(|log| usize::from(log.records)).sum()
     }
 
-    /// Whether all its logs can be found: before, it may not leave the shelf.
+    /// True if all its logs can be found: before, it may not leave the shelf.
     pub fn is_listed(&self) -> bool {
         self.listed.load(Ordering::Acquire)
     }
@@ -207,7 +207,7 @@ impl Shelf {
         PER_LOG + log.record_bytes() + 2 * log.records() as usize
     }
 
-    /// Whether it takes logs of this size at all.
+    /// True if it takes logs of this size at all.
     pub fn takes(&self, size: usize) -> bool {
         (PER_BATCH + size) as u64 <= self.limit / 4
     }
@@ -217,12 +217,12 @@ impl Shelf {
         usize::try_from(self.limit.saturating_sub(self.bytes())).unwrap_or(usize::MAX).saturating_sub(PER_BATCH)
     }
 
-    /// Whether what came first has to move on.
+    /// True if what came first has to move on.
     pub fn is_crowded(&self) -> bool {
         self.bytes() > self.limit / 2
     }
 
-    /// Whether committers should help.
+    /// True if committers should help.
     pub fn is_nearly_full(&self) -> bool {
         self.bytes() > self.limit / 4 * 3
     }

@@ -26,7 +26,7 @@ struct Candidate {
 }
 
 impl Purger {
-    /// Whether nothing but older views stands in the way of this log, and the shelf is for the
+    /// True if nothing but older views stands in the way of this log, and the shelf is for the
     /// likes of it.
     pub(crate) fn is_shelvable(&self, committed: &CommittedLog) -> bool {
         committed.is_free_to_let_go() && self.shelf.takes(Shelf::size_of(&committed.log))

@@ -94,12 +94,12 @@ impl Purger {
         self.history.pages() * self.undo.page_size() as u64
     }
 
-    /// Whether old versions take more than their limit.
+    /// True if old versions take more than their limit.
     pub(crate) fn is_over_limit(&self) -> bool {
         self.old_version_bytes() > self.config.max_old_versions
     }
 
-    /// Whether they do because of views that are open, and not because purge or the sweep is
+    /// True if they do because of views that are open, and not because purge or the sweep is
     /// behind.
     fn views_keep_too_much(&self) -> bool {
         if !self.is_over_limit() {

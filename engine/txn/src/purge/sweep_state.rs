@@ -63,12 +63,12 @@ impl SweepState {
         begins
     }
 
-    /// Whether nothing is to be looked at now: a look at the whole tree may have been asked for.
+    /// True if nothing is to be looked at now: a look at the whole tree may have been asked for.
     pub fn is_done(&self) -> bool {
         self.keys.is_empty() && self.round.is_none()
     }
 
-    /// Whether another look at the whole tree has been asked for.
+    /// True if another look at the whole tree has been asked for.
     pub fn is_asked_again(&self) -> bool {
         self.again
     }

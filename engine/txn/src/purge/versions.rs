@@ -216,13 +216,13 @@ impl VersionTree {
         VersionTree { since, unfinished, ..self }
     }
 
-    /// Whether the entry under `key` was put since open.
+    /// True if the entry under `key` was put since open.
     fn is_counted(&self, key: &[u8]) -> bool {
         let is_new = |txn: TxnId| txn >= self.since || self.unfinished.binary_search(&txn).is_ok();
         split_key(key).is_none_or(|(_, overwriter)| is_new(overwriter))
     }
 
-    /// Whether there are no versions, those of an earlier run included, and nothing is left of any.
+    /// True if there are no versions, those of an earlier run included, and nothing is left of any.
     pub fn is_empty(&self) -> Result<bool> {
         let acc = self.file().store().pool().access(holdfast_pool::AccessKind::Purge);
         Ok(self.unfreed.lock().is_empty() && self.batch(&[], 1, &acc)?.is_empty())
@@ -486,7 +486,7 @@ impl VersionTree {
         Ok(true)
     }
 
-    /// Whether the version of (index, key) before `overwriter` is here, and with it the chain that
+    /// True if the version of (index, key) before `overwriter` is here, and with it the chain that
     /// it may refer to.
     pub fn has_image(&self, index: IndexId, key: &[u8], overwriter: TxnId, acc: &Access<'_>) -> Result<bool> {
         let full = self.full_key(index, key, overwriter);

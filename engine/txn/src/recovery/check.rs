@@ -70,7 +70,7 @@ impl TxnSystem {
         Ok(kept)
     }
 
-    /// Whether a record's image, if there is one, is a version by a transaction that there was, and
+    /// True if a record's image, if there is one, is a version by a transaction that there was, and
     /// its chain, if the change wrote one, a reference to one and no more. What else an image says
     /// was copied from the entry, so the check of the index judges it.
     fn is_of_versions(&self, record: UndoRecord<'_>) -> bool {
@@ -110,7 +110,7 @@ impl TxnSystem {
         })
     }
 
-    /// Whether a page is a node that leads to the root of its index.
+    /// True if a page is a node that leads to the root of its index.
     fn is_above_root(&self, page: &[u8]) -> bool {
         let Some(PageHeader { page_type: PageType::Tree, index, .. }) = PageHeader::decode(page) else { return false };
         let versions = self.purger.versions.tree();
@@ -179,7 +179,7 @@ impl TxnSystem {
         }
     }
 
-    /// Whether the undo record of an entry with this header has to be looked up, or older versions
+    /// True if the undo record of an entry with this header has to be looked up, or older versions
     /// that may share its chain.
     fn is_suspect(&self, header: VersionHeader, undo: &Undo<'_>) -> bool {
         let has_record = self.map.is_active(header.txn) || undo.kept.waits_for_purge(header.txn);
@@ -287,7 +287,7 @@ impl TxnSystem {
         wrong.into_iter().try_for_each(|error| report(error, sink)).map(|()| count)
     }
 
-    /// Whether an entry's newest version has this header.
+    /// True if an entry's newest version has this header.
     fn is_version(&self, index: &TableIndex, key: &[u8], header: VersionHeader, acc: &Access<'_>) -> Result<bool> {
         let mut payload = Vec::new();
         let is_there = index.read(key, acc, &mut payload)?;
@@ -310,7 +310,7 @@ impl TxnSystem {
         waiting
     }
 
-    /// Whether nothing but the newest versions is kept, and no transaction of an earlier run is
+    /// True if nothing but the newest versions is kept, and no transaction of an earlier run is
     /// unfinished.
     ///
     /// # Errors
@@ -319,7 +319,7 @@ impl TxnSystem {
         Ok(!self.has_unfinished() && self.purger.keeps_nothing()?)
     }
 
-    /// Whether no old version may refer to a large value in `space`, as far as that is known at no
+    /// True if no old version may refer to a large value in `space`, as far as that is known at no
     /// great expense, and no transaction of an earlier run is unfinished.
     ///
     /// # Errors

@@ -43,17 +43,17 @@ use holdfast_lock::Owner;
 pub(crate) struct Changed {
     /// The indexes that its known records are about.
     pub indexes: Vec<IndexId>,
-    /// Whether all its records are known.
+    /// True if all its records are known.
     pub whole: bool,
 }
 
 impl Changed {
-    /// Whether one of the known records is about one of `indexes`.
+    /// True if one of the known records is about one of `indexes`.
     pub fn any_of(&self, indexes: &[IndexId]) -> bool {
         self.indexes.iter().any(|index| indexes.contains(index))
     }
 
-    /// Whether there may be a record about one of `indexes`.
+    /// True if there may be a record about one of `indexes`.
     pub fn may_be_any_of(&self, indexes: &[IndexId]) -> bool {
         !self.whole || self.any_of(indexes)
     }
@@ -98,7 +98,7 @@ impl Left {
     }
 }
 
-/// Whether a rollback that has met this error is tried again only when something has changed:
+/// True if a rollback that has met this error is tried again only when something has changed:
 /// damage stays, and a table that is unusable is so until the database is closed.
 pub(crate) fn blocks(error: &Error) -> bool {
     error.is_damage() || matches!(error, Error::Incompatible(_))

@@ -50,7 +50,7 @@ impl<'s> Kept<'s> {
         Ok(Kept { system, logs, in_tree: first.is_some_and(|first| !first.is_empty()) })
     }
 
-    /// Whether a transaction has committed and its log waits.
+    /// True if a transaction has committed and its log waits.
     pub(super) fn waits_for_purge(&self, txn: TxnId) -> bool {
         self.logs.contains(&txn)
     }
@@ -60,7 +60,7 @@ impl<'s> Kept<'s> {
         system.map.is_active(txn) || self.waits_for_purge(txn) || system.purger.lost.is_set_aside(txn)
     }
 
-    /// Whether older versions may share the chain of an entry with this header.
+    /// True if older versions may share the chain of an entry with this header.
     pub(super) fn may_share(&self, header: VersionHeader) -> bool {
         header.overflow && !header.roll.is_none() && (self.in_tree || self.has_log(header.txn))
     }

@@ -50,11 +50,11 @@ struct Course<'a> {
     goes_on: Option<GoesOn<'a>>,
     /// What is done between two parts of it. An error ends it.
     pause: &'a mut dyn FnMut() -> Result<()>,
-    /// Whether an entry has been changed.
+    /// True if an entry has been changed.
     has_changed: bool,
 }
 
-/// Whether a rollback has ended since the session was killed that did it.
+/// True if a rollback has ended since the session was killed that did it.
 fn is_given_up(error: &Error) -> bool {
     matches!(error, Error::Interrupted)
 }
@@ -63,7 +63,7 @@ fn is_given_up(error: &Error) -> bool {
 struct Unfinished {
     loser: Loser,
     error: Error,
-    /// Whether something was undone.
+    /// True if something was undone.
     has_changed: bool,
 }
 
@@ -415,7 +415,7 @@ impl TxnSystem {
         self.losers.stopped_by(indexes, wait, |loser| self.loser_has_changed(loser, indexes))
     }
 
-    /// Whether a loser has changed an entry of one of `indexes`.
+    /// True if a loser has changed an entry of one of `indexes`.
     fn loser_has_changed(&self, loser: &Loser, indexes: &[IndexId]) -> Result<bool> {
         match &loser.changed {
             Some(changed) => Ok(changed.any_of(indexes)),

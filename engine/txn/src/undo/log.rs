@@ -150,7 +150,7 @@ impl UndoLog {
         if self.whole { Ok(()) } else { Err(error()) }
     }
 
-    /// Whether all records are known.
+    /// True if all records are known.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
@@ -167,12 +167,12 @@ impl UndoLog {
         self.pages[self.pages.len() - 1]
     }
 
-    /// Whether the log says on its first page whose it is. If not, it has never had a record.
+    /// True if the log says on its first page whose it is. If not, it has never had a record.
     pub fn is_begun(&self) -> bool {
         self.begun
     }
 
-    /// Whether the log says on its first page that the transaction is prepared.
+    /// True if the log says on its first page that the transaction is prepared.
     pub fn is_prepared(&self) -> bool {
         self.prepared
     }
@@ -253,7 +253,7 @@ impl UndoLog {
         self.extend(space, record, acc)
     }
 
-    /// Whether the last page has room for a record of `len` bytes.
+    /// True if the last page has room for a record of `len` bytes.
     pub fn has_room(&self, page_size: usize, len: usize) -> bool {
         let used = usize::from(self.end) + 2 * usize::from(self.count);
         len + 2 <= page_size - used && usize::from(self.end) + len < 1 << 16

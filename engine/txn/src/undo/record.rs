@@ -71,7 +71,7 @@ impl<'a> UndoRecord<'a> {
         self.prior.and_then(values::chain_of).map_or(0, |chain| chain.len.div_ceil(page_size as u32))
     }
 
-    /// Whether purge has something to do for it in the table: a delete mark goes, or the reference
+    /// True if purge has something to do for it in the table: a delete mark goes, or the reference
     /// of the version before to a chain, which the new version may share.
     #[must_use]
     pub fn asks_purge(&self) -> bool {

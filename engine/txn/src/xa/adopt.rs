@@ -67,14 +67,14 @@ impl TxnSystem {
         }
     }
 
-    /// Whether there are transactions that are neither committed nor rolled back and that no
+    /// True if there are transactions that are neither committed nor rolled back and that no
     /// session began.
     #[must_use]
     pub fn has_unfinished(&self) -> bool {
         self.prepared.any_left() || self.losers.len() > 0
     }
 
-    /// Whether a prepared transaction whose session has gone has changed an entry of one of
+    /// True if a prepared transaction whose session has gone has changed an entry of one of
     /// `indexes`, or may have, since not all of its records are known. Costs a read of the undo
     /// logs that were not read before. Another thread that reads one, or has adopted such a one, is
     /// waited for.
@@ -110,13 +110,13 @@ impl TxnSystem {
         Ok((deltas, log.is_whole() && known == log.records()))
     }
 
-    /// Whether one of the records of `log` is about an index that `is` wanted. Records on damaged
+    /// True if one of the records of `log` is about an index that `is` wanted. Records on damaged
     /// pages are passed over.
     pub(crate) fn has_changed(&self, log: &UndoLog, mut is: impl FnMut(IndexId) -> bool) -> Result<bool> {
         self.any_record(log, &|| self.check_session(), &is_lost, |record| is(record.index))
     }
 
-    /// Whether one of the records of `log` is `wanted`. One that cannot be decoded, or whose page
+    /// True if one of the records of `log` is `wanted`. One that cannot be decoded, or whose page
     /// cannot be read for a reason that is to be `passed` over, is. `go_on` is asked now and then.
     fn any_record(
         &self,

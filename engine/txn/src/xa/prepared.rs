@@ -67,7 +67,7 @@ impl Prepared {
         }
     }
 
-    /// Whether another thread has it, and what it says about `indexes` is going to change.
+    /// True if another thread has it, and what it says about `indexes` is going to change.
     fn is_in_hand(&self, indexes: &[IndexId]) -> bool {
         match self {
             Prepared::Held | Prepared::Waiting(_) => false,
@@ -76,7 +76,7 @@ impl Prepared {
         }
     }
 
-    /// Whether it waits for a decision, and has changed one of `indexes`, or may have: not all of
+    /// True if it waits for a decision, and has changed one of `indexes`, or may have: not all of
     /// its records are known.
     fn is_in_the_way(&self, indexes: &[IndexId]) -> bool {
         let Prepared::Waiting(loser) = self else { return false };
@@ -199,7 +199,7 @@ impl PreparedTxns {
         self.settled.notify_all();
     }
 
-    /// Whether one whose session has gone has, or may have, changed one of `indexes`; `reads`
+    /// True if one whose session has gone has, or may have, changed one of `indexes`; `reads`
     /// returns what one has changed that waits. Another thread that reads, or has adopted one that
     /// has, is waited for.
     ///
@@ -243,7 +243,7 @@ impl PreparedTxns {
         self.settled.notify_all();
     }
 
-    /// Whether there is one whose session has gone.
+    /// True if there is one whose session has gone.
     pub fn any_left(&self) -> bool {
         self.list.lock().values().any(|prepared| !matches!(prepared, Prepared::Held))
     }
@@ -290,7 +290,7 @@ mod tests {
         Wait::begins(Duration::ZERO)
     }
 
-    /// Whether a transaction is prepared and committed by another thread.
+    /// True if a transaction is prepared and committed by another thread.
     fn others_commit(prepared: &PreparedTxns) -> bool {
         let (done, is_done) = mpsc::channel();
         std::thread::scope(|s| {

@@ -199,7 +199,7 @@ impl Wal {
         self.found_end.store(lsn, Ordering::Release);
     }
 
-    /// Whether recovery has made everything below `lsn` durable before it read the first group: a
+    /// True if recovery has made everything below `lsn` durable before it read the first group: a
     /// page may have changes of groups that it has not read yet.
     pub(crate) fn was_found(&self, lsn: Lsn) -> bool {
         lsn.0 <= self.found_end.load(Ordering::Acquire)

@@ -26,26 +26,26 @@ impl Kept {
         Kept { numbers, ids }
     }
 
-    /// Whether only InnoDB counts on from another number than before.
+    /// True if only InnoDB counts on from another number than before.
     pub fn number_is_forgotten(&self, after: &Kept) -> bool {
         let [ours, theirs] = &self.numbers;
         ours == theirs && after.numbers[0] == *ours && after.numbers[1] != *theirs
     }
 
-    /// Whether the numbers were alike, and a partition that became a table has a higher one with
+    /// True if the numbers were alike, and a partition that became a table has a higher one with
     /// this engine.
     pub fn number_came_with_partition(&self, after: &Kept) -> bool {
         let [ours, theirs] = &self.numbers;
         ours == theirs && is_lower(&after.numbers[1], &after.numbers[0])
     }
 
-    /// Whether this engine has the same tables and indexes: what changed does not concern what is
+    /// True if this engine has the same tables and indexes: what changed does not concern what is
     /// stored.
     pub fn has_same_tables(&self, after: &Kept) -> bool {
         !self.ids[0].is_empty() && self.ids[0] == after.ids[0]
     }
 
-    /// Whether only InnoDB has the same tables: this engine has copied one.
+    /// True if only InnoDB has the same tables: this engine has copied one.
     pub fn has_copied_here(&self, after: &Kept) -> bool {
         let [ours, theirs] = [0, 1].map(|side| (tables(&self.ids[side]), tables(&after.ids[side])));
         ours.0 != ours.1 && !theirs.0.is_empty() && theirs.0 == theirs.1
@@ -79,7 +79,7 @@ fn numbers(side: &mut Side) -> Rows {
     side.look(&numbers).into_rows()
 }
 
-/// Whether InnoDB alone counts on from a lower number in a table with partitions: tables were
+/// True if InnoDB alone counts on from a lower number in a table with partitions: tables were
 /// opened anew, and both counted alike until then.
 pub fn number_is_lost(sides: &mut [Side; 2]) -> bool {
     let [ours, theirs] = sides.each_mut().map(|side| {
@@ -93,7 +93,7 @@ pub fn number_is_lost(sides: &mut [Side; 2]) -> bool {
     is_lower(&theirs, &ours)
 }
 
-/// Whether some numbers are lower, and none is higher.
+/// True if some numbers are lower, and none is higher.
 fn is_lower(these: &Rows, others: &Rows) -> bool {
     let number = |row: &[String]| row[1].parse::<u128>().ok();
     let alike = |(this, other): (&Vec<String>, &Vec<String>)| this[0] == other[0] && number(this) <= number(other);
@@ -125,13 +125,13 @@ impl Altered {
         }
     }
 
-    /// Whether the statement names a table that this engine has altered at once, so that older
+    /// True if the statement names a table that this engine has altered at once, so that older
     /// snapshots read it.
     pub fn at_once(&self, sql: &str) -> bool {
         self.at_once.iter().any(|table| names(sql, table))
     }
 
-    /// Whether it names one that this engine has copied and InnoDB has not, so that this engine
+    /// True if it names one that this engine has copied and InnoDB has not, so that this engine
     /// refuses it to older snapshots.
     pub fn copied_here(&self, sql: &str) -> bool {
         self.copied_here.iter().any(|table| names(sql, table))
@@ -156,7 +156,7 @@ pub fn of_idle_snapshot(ours: &Answer, theirs: &Answer) -> Option<&'static str> 
         .then_some("InnoDB takes a snapshot at SERIALIZABLE, where reads lock, and refuses tables that are younger")
 }
 
-/// Whether InnoDB refuses a snapshot that is too old.
+/// True if InnoDB refuses a snapshot that is too old.
 fn is_too_old(theirs: &Answer) -> bool {
     matches!(theirs.code(), 1412 | 159) && mentions_insufficient(theirs)
 }

@@ -37,7 +37,7 @@ impl Answer {
         matches!(self.outcome, Outcome::Rows(_) | Outcome::Done(..))
     }
 
-    /// Whether its connection is gone.
+    /// True if its connection is gone.
     pub fn is_lost(&self) -> bool {
         matches!(self.outcome, Outcome::Lost(_))
     }

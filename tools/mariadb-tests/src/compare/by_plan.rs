@@ -121,7 +121,7 @@ pub fn of_server(
         .then_some(Known { reason, parts: false })
 }
 
-/// Whether InnoDB, which `ask` asks beside the sessions, gives the answer of this engine by one of
+/// True if InnoDB, which `ask` asks beside the sessions, gives the answer of this engine by one of
 /// the `others`. A transaction may see other rows than `ask` does, by its snapshot or since it has
 /// changed them. So there InnoDB has to give again what it gave the session, by the statement as it
 /// is.
@@ -187,7 +187,7 @@ fn with_hints(sql: &str, used: &[(&str, &str)]) -> Option<String> {
     })
 }
 
-/// Whether the last words of the text name a table, with or without an alias.
+/// True if the last words of the text name a table, with or without an alias.
 fn stands_in_from(text: &str) -> bool {
     let mut words = text.rsplit(' ');
     let is_first = |word: Option<&str>| matches!(word, Some("FROM" | "JOIN"));
@@ -206,7 +206,7 @@ pub fn of_ties(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2])
     (are_alike && matches!(sorts(), [true, false] | [false, true])).then_some(Known { reason, parts: false })
 }
 
-/// Whether the rows are the same in another order, and in the same one without zero bytes at the
+/// True if the rows are the same in another order, and in the same one without zero bytes at the
 /// end of their values, which are shown as `\0`.
 fn differ_in_order_of_zeros(ours: &Answer, theirs: &Answer) -> bool {
     let (Outcome::Rows(ours), Outcome::Rows(theirs)) = (&ours.outcome, &theirs.outcome) else { return false };

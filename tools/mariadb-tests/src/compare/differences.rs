@@ -16,7 +16,7 @@ use super::sessions::Side;
 /// A difference that is no fault of this engine.
 pub struct Known {
     pub reason: &'static str,
-    /// Whether what comes after it may differ, too.
+    /// True if what comes after it may differ, too.
     pub parts: bool,
 }
 
@@ -162,14 +162,14 @@ fn of_refused_alter(sql: &str, ours: &Answer, theirs: &Answer) -> Option<&'stati
     None
 }
 
-/// Whether the statement asks for values of a sequence, for its row, or for its kind of table.
+/// True if the statement asks for values of a sequence, for its row, or for its kind of table.
 fn is_of_sequence(sql: &str) -> bool {
     const WORDS: [&str; 6] =
         ["NEXTVAL(", "SETVAL(", "LASTVAL(", "ALTER SEQUENCE", "SELECT * FROM s", "FROM information_schema.tables"];
     WORDS.iter().any(|words| sql.contains(words))
 }
 
-/// Whether both have done it, and one says how many rows it has copied.
+/// True if both have done it, and one says how many rows it has copied.
 fn counts_rows_once(ours: &Answer, theirs: &Answer) -> bool {
     match (&ours.outcome, &theirs.outcome) {
         (Outcome::Done(a, _), Outcome::Done(b, _)) => *a == 0 || *b == 0,
@@ -177,7 +177,7 @@ fn counts_rows_once(ours: &Answer, theirs: &Answer) -> bool {
     }
 }
 
-/// Whether a row is refused as it is: for a CHECK, or for a date that is zero.
+/// True if a row is refused as it is: for a CHECK, or for a date that is zero.
 fn is_not_allowed(answer: &Answer) -> bool {
     match &answer.outcome {
         Outcome::Refused(4025, _) => true,
@@ -186,7 +186,7 @@ fn is_not_allowed(answer: &Answer) -> bool {
     }
 }
 
-/// Whether a table is not opened for what its partitions are like; among others, it is warned of.
+/// True if a table is not opened for what its partitions are like; among others, it is warned of.
 fn cannot_open_partitions(answer: &Answer) -> bool {
     match &answer.outcome {
         Outcome::Refused(1030, text) => text.starts_with("Got error 174 "),
@@ -207,12 +207,12 @@ fn of_nulls(ours: &Answer, theirs: &Answer) -> Option<&'static str> {
         .then_some("InnoDB takes a short row for one that is too large when a VARCHAR becomes longer and NOT NULL")
 }
 
-/// Whether it warns of a NULL in a column that becomes NOT NULL.
+/// True if it warns of a NULL in a column that becomes NOT NULL.
 fn fills_nulls(answer: &Answer) -> bool {
     mentions(answer, "Warning 1265: Data truncated for column")
 }
 
-/// Whether a row is refused for the room that it would take in a page of InnoDB.
+/// True if a row is refused for the room that it would take in a page of InnoDB.
 fn is_row_too_large(answer: &Answer) -> bool {
     matches!(&answer.outcome, Outcome::Refused(1118, text) if text.contains("not counting BLOBs, is 8126."))
 }
@@ -225,7 +225,7 @@ fn error_without_row(answer: &Answer) -> Option<(u16, String)> {
     }
 }
 
-/// Whether both errors are the same but for the column that they name.
+/// True if both errors are the same but for the column that they name.
 fn names_another_column(ours: &Answer, theirs: &Answer) -> bool {
     let error = |answer: &Answer| {
         let (_, text) = error_without_row(answer)?;
@@ -234,7 +234,7 @@ fn names_another_column(ours: &Answer, theirs: &Answer) -> bool {
     error(ours).is_some() && error(ours) == error(theirs)
 }
 
-/// Whether the error says that a FOREIGN KEY is incorrectly formed.
+/// True if the error says that a FOREIGN KEY is incorrectly formed.
 fn is_ill_formed(answer: &Answer) -> bool {
     matches!(&answer.outcome, Outcome::Refused(_, text) if text.contains("(errno: 150 "))
 }
@@ -244,7 +244,7 @@ fn without_row_numbers(answer: &Answer) -> Vec<String> {
     answer.warnings.iter().map(|warning| without_row_number(warning)).collect()
 }
 
-/// Whether both warn of the same, however often.
+/// True if both warn of the same, however often.
 fn warns_of_same(ours: &Answer, theirs: &Answer) -> bool {
     let [ours, theirs] = [ours, theirs].map(|answer| without_row_numbers(answer).into_iter().collect::<BTreeSet<_>>());
     ours == theirs
@@ -276,23 +276,23 @@ fn is_of_value(warning: &str) -> bool {
     warning.starts_with("Truncated incorrect")
 }
 
-/// Whether it is of an entry without a row, which has the mark of a deleted one.
+/// True if it is of an entry without a row, which has the mark of a deleted one.
 fn is_of_marked_entry(warning: &str) -> bool {
     warning.starts_with("$ENGINE: Clustered index record not found for index ") && warning.contains("(info_bits=32, ")
 }
 
-/// Whether a snapshot is too old for a table: among the warnings, or in the error itself.
+/// True if a snapshot is too old for a table: among the warnings, or in the error itself.
 pub fn mentions_insufficient(answer: &Answer) -> bool {
     mentions(answer, INSUFFICIENT)
         || matches!(&answer.outcome, Outcome::Refused(159, text) if text.contains(INSUFFICIENT))
 }
 
-/// Whether the words stand in a warning.
+/// True if the words stand in a warning.
 fn mentions(answer: &Answer, words: &str) -> bool {
     answer.warnings.iter().any(|warning| warning.contains(words))
 }
 
-/// Whether the word stands in a row.
+/// True if the word stands in a row.
 fn mentions_row(answer: &Answer, word: &str) -> bool {
     matches!(&answer.outcome, Outcome::Rows(rows) if rows.iter().flatten().any(|value| value == word))
 }

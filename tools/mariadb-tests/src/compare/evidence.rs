@@ -79,7 +79,7 @@ fn of_unused_columns(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut Sid
     is_known.then_some(Known { reason, parts: true })
 }
 
-/// Whether InnoDB reads rows by an index with a virtual column, of a table for which the condition
+/// True if InnoDB reads rows by an index with a virtual column, of a table for which the condition
 /// holds.
 fn reads_by_virtual(sql: &str, condition: &str, innodb: &mut Side) -> bool {
     let keys = format!(
@@ -99,7 +99,7 @@ pub fn of_level(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut Side) ->
     (has_met_fewer(ours, theirs) && reads_by_virtual(sql, "", innodb)).then_some(MISSED_BY_VIRTUAL)
 }
 
-/// Whether InnoDB has changed or looked at fewer rows.
+/// True if InnoDB has changed or looked at fewer rows.
 fn has_met_fewer(ours: &Answer, theirs: &Answer) -> bool {
     let met = |answer: &Answer| match &answer.outcome {
         Outcome::Done(rows, info) => {
@@ -255,7 +255,7 @@ fn of_temporary(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]
     (are_unseen || has_temporary(&plans[0]) != has_temporary(&plans[1])).then_some(Known { reason, parts: false })
 }
 
-/// Whether the rows are the same, in whatever order, if bytes are taken for the number that they
+/// True if the rows are the same, in whatever order, if bytes are taken for the number that they
 /// make, and the year 0000 for 0.
 fn differ_in_numbers(ours: &[Vec<String>], theirs: &[Vec<String>]) -> bool {
     let is_number = |a: &String, b: &String| is_bits(a, b) || (a == "0" && b == "0000");
@@ -270,7 +270,7 @@ fn differ_in_numbers(ours: &[Vec<String>], theirs: &[Vec<String>]) -> bool {
     ours.len() == theirs.len() && ours.iter().all(finds)
 }
 
-/// Whether the bytes of the number are shown so.
+/// True if the bytes of the number are shown so.
 fn is_bits(number: &str, bytes: &str) -> bool {
     let Ok(number) = number.parse::<u64>() else { return false };
     let all = number.to_be_bytes();
@@ -291,12 +291,12 @@ fn of_keys(sql: &str, ours: &Answer, theirs: &Answer, innodb: &mut Side) -> Opti
     Some(Known { reason, parts: !only_names })
 }
 
-/// Whether a key refuses a row.
+/// True if a key refuses a row.
 fn is_of_key(answer: &Answer) -> bool {
     says(answer, 1062) || says(answer, 1452)
 }
 
-/// Whether it fails or warns with the error.
+/// True if it fails or warns with the error.
 fn says(answer: &Answer, code: u16) -> bool {
     let name = format!(" {code}: ");
     answer.code() == code || answer.warnings.iter().any(|warning| warning.contains(&name))
@@ -315,7 +315,7 @@ fn without_keys(answer: &Answer) -> Answer {
     Answer { outcome, warnings: answer.warnings.iter().map(masked).collect() }
 }
 
-/// Whether InnoDB has the unique keys, or all keys, of a table of the statement in another order
+/// True if InnoDB has the unique keys, or all keys, of a table of the statement in another order
 /// than its definition.
 fn looks_at_keys_in_another_order(sql: &str, all: bool, innodb: &mut Side) -> bool {
     let schema = schema(innodb.engine);

@@ -51,18 +51,18 @@ impl Forgotten {
         self.crashed = true;
     }
 
-    /// Whether there may be a table with AUTO_INCREMENT.
+    /// True if there may be a table with AUTO_INCREMENT.
     pub fn counts(&self) -> bool {
         self.has_numbers
     }
 
-    /// Whether the statement opens tables anew, of which one may have a number of AUTO_INCREMENT
+    /// True if the statement opens tables anew, of which one may have a number of AUTO_INCREMENT
     /// that an UPDATE has taken to another partition.
     pub fn may_lose_number(&self, sql: &str) -> bool {
         self.number_moves && REOPENS.iter().any(|verb| sql.starts_with(verb))
     }
 
-    /// Whether it may be rows of a temporary table: InnoDB answers as if there were fewer, after
+    /// True if it may be rows of a temporary table: InnoDB answers as if there were fewer, after
     /// changes of it were undone.
     pub fn rows(&self, sql: &str, ours: &Answer, theirs: &Answer) -> bool {
         let fewer = match (&ours.outcome, &theirs.outcome) {
@@ -82,12 +82,12 @@ impl Forgotten {
         fewer && self.undone.iter().any(|table| names(sql, table))
     }
 
-    /// Whether it may be when a table of the statement was created.
+    /// True if it may be when a table of the statement was created.
     pub fn age(&self, sql: &str) -> bool {
         self.opened_again.iter().any(|table| names(sql, table))
     }
 
-    /// Whether it may be the row of a sequence: the statement reads it, after a crash.
+    /// True if it may be the row of a sequence: the statement reads it, after a crash.
     pub fn sequence(&self, statement: &Statement) -> bool {
         self.crashed && statement.sql.starts_with("SELECT * FROM s")
     }
@@ -115,7 +115,7 @@ fn matched(info: &str) -> Option<u64> {
     info.strip_prefix("Rows matched: ")?.split(' ').next()?.parse().ok()
 }
 
-/// Whether the statement gives rows that are there another `id`.
+/// True if the statement gives rows that are there another `id`.
 fn assigns_number(sql: &str) -> bool {
     let assigned = match sql.split_once(" ON DUPLICATE KEY UPDATE ") {
         Some((_, assigned)) => Some(assigned),

@@ -37,7 +37,7 @@ pub struct Difference {
     pub theirs: String,
 }
 
-/// Whether a statement is refused by InnoDB alone, because it would have to wait there.
+/// True if a statement is refused by InnoDB alone, because it would have to wait there.
 pub fn is_refused_there(sql: &str, ours: &Answer, theirs: &Answer) -> bool {
     sql.contains(NOWAIT) && ours.is_success() && theirs.code() == 1205
 }
@@ -81,7 +81,7 @@ fn text(statement: &Statement, text: &str) -> String {
     if says_its_rows(statement) { text.to_owned() } else { without_row_number(text) }
 }
 
-/// Whether the statement itself says in which order it comes to rows.
+/// True if the statement itself says in which order it comes to rows.
 fn says_its_rows(statement: &Statement) -> bool {
     statement.sql.starts_with("INSERT") && !statement.sql.contains("SELECT")
 }

@@ -53,7 +53,7 @@ pub struct Lanes<'a> {
     pub until: Option<Instant>,
     /// How many are played at once.
     pub count: usize,
-    /// Whether a deadlock that only this engine has is a difference.
+    /// True if a deadlock that only this engine has is a difference.
     pub judges_deadlocks: bool,
 }
 

@@ -94,7 +94,7 @@ pub fn of_waits(
         .then_some("other plans lock other rows")
 }
 
-/// Whether the statements for whose locks a session of this engine waits are waiting themselves,
+/// True if the statements for whose locks a session of this engine waits are waiting themselves,
 /// with InnoDB in another table. A statement that goes through several, by FOREIGN KEYs, has locked
 /// other rows until then.
 fn stand_elsewhere(session: usize, holdfast: &mut Side, innodb: &mut Side) -> bool {
@@ -123,14 +123,14 @@ fn stand_at_other_rows(
     blockers.iter().find_map(of_waiter)
 }
 
-/// Whether a session waits to insert into ranges that others have read with SKIP LOCKED.
+/// True if a session waits to insert into ranges that others have read with SKIP LOCKED.
 fn waits_for_what_was_skipped(session: usize, meanings: &Meanings, holdfast: &mut Side) -> bool {
     let blockers = holdfast.blocked_by(session);
     let has_skipped = |&other: &usize| meanings.carried_out_by(other).iter().any(|sql| sql.contains("SKIP LOCKED"));
     !blockers.is_empty() && blockers.iter().all(has_skipped) && holdfast.waits_to_insert(session)
 }
 
-/// Whether a session waits for the key of a parent to which a FOREIGN KEY refers and which is not
+/// True if a session waits for the key of a parent to which a FOREIGN KEY refers and which is not
 /// the primary one, and the statements that have locked it are waiting themselves.
 fn waits_for_other_key(session: usize, sql: &str, holdfast: &mut Side) -> bool {
     let blockers = holdfast.blocked_by(session);
@@ -183,7 +183,7 @@ fn links(side: &mut Side) -> Vec<Vec<String>> {
     side.look(&links).into_rows()
 }
 
-/// Whether a session waits to insert where the statement of another one, at READ COMMITTED, looks
+/// True if a session waits to insert where the statement of another one, at READ COMMITTED, looks
 /// for what a FOREIGN KEY leads to: it keeps the range until it is done.
 fn waits_for_search(session: usize, meanings: &Meanings, holdfast: &mut Side) -> bool {
     let mut searches = meanings.reading_committed().filter(|&other| other != session);
@@ -195,7 +195,7 @@ fn waits_for_search(session: usize, meanings: &Meanings, holdfast: &mut Side) ->
     !requests.is_empty() && requests.iter().all(|lock| linked.iter().flatten().any(|table| *table == lock.table))
 }
 
-/// Whether the lock is of a primary key of one column for which neither engine has a row, also none
+/// True if the lock is of a primary key of one column for which neither engine has a row, also none
 /// that a transaction has inserted which is not over.
 fn is_of_absent_row(lock: &Lock, sides: [&mut Side; 2]) -> bool {
     sides.into_iter().all(|side| {
@@ -258,7 +258,7 @@ fn bytes(data: &str) -> Option<String> {
     rest.is_empty().then_some(bytes)
 }
 
-/// Whether a read for sharing may have come to the row by an index alone which has only the
+/// True if a read for sharing may have come to the row by an index alone which has only the
 /// beginning of a column.
 fn comes_from_prefix(lock: &Lock, meanings: &Meanings, holdfast: &mut Side) -> bool {
     let (schema, table) = (schema(holdfast.engine), &lock.table);
@@ -283,7 +283,7 @@ fn first_value(side: &mut Side, sql: &str) -> Option<String> {
     side.look(sql).into_rows().into_iter().next()?.into_iter().next()
 }
 
-/// Whether the optimiser finds other ways to the rows of each table that a lock is in, or of one
+/// True if the optimiser finds other ways to the rows of each table that a lock is in, or of one
 /// that FOREIGN KEYs connect with it.
 fn plans_differ(locks: &[Lock], meanings: &Meanings, [holdfast, innodb]: [&mut Side; 2]) -> bool {
     // InnoDB counts rows in the background: by now its plan for a join may be another one.

@@ -26,7 +26,7 @@ pub fn keep(cache: &Cache, server: &Server<'_>, seed: u64, numbers: &[u64], step
     Ok(folder)
 }
 
-/// Whether InnoDB has ended the server.
+/// True if InnoDB has ended the server.
 pub fn is_of_innodb(server: &Server<'_>) -> bool {
     let log = fs::read(server.log()).unwrap_or_default();
     is_told_of_innodb(&String::from_utf8_lossy(&log))
@@ -35,7 +35,7 @@ pub fn is_of_innodb(server: &Server<'_>) -> bool {
 /// What the server calls an engine through: a handler, or what ends a transaction.
 const CALLS: [&str; 3] = ["(_ZN7handler", "(_Z15ha_commit_trans", "(_Z17ha_rollback_trans"];
 
-/// Whether an assertion of InnoDB has failed, or a signal came in what the server has called of an
+/// True if an assertion of InnoDB has failed, or a signal came in what the server has called of an
 /// engine and is part of the server itself: this engine is a library beside it.
 fn is_told_of_innodb(log: &str) -> bool {
     if log.contains("InnoDB: Assertion failure in file ") {

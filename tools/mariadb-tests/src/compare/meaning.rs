@@ -61,7 +61,7 @@ const LEAVES_HANDLERS: [&str; 5] = ["INSERT", "REPLACE", "UPDATE", "DELETE", "SE
 const UNREPEATABLE: [&str; 5] = ["NEXTVAL", "SETVAL", "LASTVAL", "SKIP LOCKED", "NOWAIT"];
 
 impl Spoken {
-    /// Whether its transaction goes on behind a statement.
+    /// True if its transaction goes on behind a statement.
     fn is_long(&self) -> bool {
         self.has_begun || self.without_autocommit || self.xa.is_some()
     }
@@ -82,9 +82,9 @@ pub struct Meanings {
     sessions: Vec<Spoken>,
     /// How many statements of all sessions have ended that do more than read.
     changes: u64,
-    /// Whether a statement was said without checks of FOREIGN KEYs.
+    /// True if a statement was said without checks of FOREIGN KEYs.
     without_checks: bool,
-    /// Whether virtual columns may have other values than when their rows were written.
+    /// True if virtual columns may have other values than when their rows were written.
     recomputes: bool,
     forgotten: Forgotten,
 }
@@ -215,7 +215,7 @@ impl Meanings {
         }
     }
 
-    /// Whether the statement of a session waits or has waited for a row, on both engines.
+    /// True if the statement of a session waits or has waited for a row, on both engines.
     pub fn waits_already(&self, session: usize) -> bool {
         self.sessions[session].waits_by_other_plans.is_some()
     }
@@ -225,7 +225,7 @@ impl Meanings {
         self.sessions[session].waits_by_other_plans = Some(by_other_plans);
     }
 
-    /// Whether a statement that waits had other plans on the two engines when it began to.
+    /// True if a statement that waits had other plans on the two engines when it began to.
     pub fn waits_by_other_plans(&self) -> bool {
         self.sessions.iter().any(|spoken| spoken.waits_by_other_plans == Some(true))
     }
@@ -245,7 +245,7 @@ impl Meanings {
         &self.sessions[session].done
     }
 
-    /// Whether a statement of another session's transaction was rolled back, or more of it.
+    /// True if a statement of another session's transaction was rolled back, or more of it.
     pub fn others_are_partly_undone(&self, session: usize) -> bool {
         self.sessions.iter().enumerate().any(|(other, spoken)| other != session && spoken.is_partly_undone)
     }
@@ -255,7 +255,7 @@ impl Meanings {
         &self.sessions[session].younger_keys
     }
 
-    /// Whether there are transactions beside a session's, and all of them are prepared. One whose
+    /// True if there are transactions beside a session's, and all of them are prepared. One whose
     /// statement `is_pending` is not.
     pub fn only_prepared_are_beside(&self, session: usize, is_pending: impl Fn(usize) -> bool) -> bool {
         let is_beside =
@@ -265,22 +265,22 @@ impl Meanings {
         beside.peek().is_some() && beside.all(is_prepared)
     }
 
-    /// Whether rows may be without their parents.
+    /// True if rows may be without their parents.
     pub fn are_without_checks(&self) -> bool {
         self.without_checks
     }
 
-    /// Whether virtual columns may have other values than when their rows were written.
+    /// True if virtual columns may have other values than when their rows were written.
     pub fn may_recompute(&self) -> bool {
         self.recomputes
     }
 
-    /// Whether a session is in a transaction that goes on behind a statement.
+    /// True if a session is in a transaction that goes on behind a statement.
     pub fn is_in_transaction(&self, session: usize) -> bool {
         self.sessions[session].is_long()
     }
 
-    /// Whether the transaction of a session has begun with a snapshot at SERIALIZABLE, where all
+    /// True if the transaction of a session has begun with a snapshot at SERIALIZABLE, where all
     /// its reads lock.
     pub fn has_idle_snapshot(&self, session: usize) -> bool {
         self.sessions[session].has_idle_snapshot
@@ -322,7 +322,7 @@ impl Meanings {
         &self.sessions[session].refusing
     }
 
-    /// Whether another session has read by a HANDLER, at SERIALIZABLE.
+    /// True if another session has read by a HANDLER, at SERIALIZABLE.
     pub fn others_lock_by_handler(&self, session: usize) -> bool {
         self.sessions.iter().enumerate().any(|(other, spoken)| {
             let reads = |sql: &String| is_read_by_handler(sql);
@@ -330,13 +330,13 @@ impl Meanings {
         })
     }
 
-    /// Whether a statement reads by a HANDLER, in a transaction at SERIALIZABLE.
+    /// True if a statement reads by a HANDLER, in a transaction at SERIALIZABLE.
     pub fn locks_by_handler(&self, statement: &Statement) -> bool {
         let spoken = &self.sessions[statement.session];
         is_read_by_handler(&statement.sql) && spoken.level.ends_with("SERIALIZABLE") && spoken.is_long()
     }
 
-    /// Whether the session's transaction has read by a HANDLER, and keeps the snapshot that it had.
+    /// True if the session's transaction has read by a HANDLER, and keeps the snapshot that it had.
     pub fn keeps_snapshot_of_handler(&self, session: usize) -> bool {
         let spoken = &self.sessions[session];
         !spoken.level.ends_with("COMMITTED")
@@ -344,13 +344,13 @@ impl Meanings {
             && spoken.done.iter().any(|sql| is_read_by_handler(sql))
     }
 
-    /// Whether the HANDLER of a session has found less than it was to read, and something was
+    /// True if the HANDLER of a session has found less than it was to read, and something was
     /// changed since.
     pub fn handler_stands_beside_changes(&self, session: usize) -> bool {
         self.sessions[session].missed_after.is_some_and(|changes| changes < self.changes)
     }
 
-    /// Whether a HANDLER stands at the end of an index that was empty, and the statement goes on
+    /// True if a HANDLER stands at the end of an index that was empty, and the statement goes on
     /// from there without turning round.
     pub fn handler_stays_at_end(&self, statement: &Statement) -> bool {
         let goes_on = self.sessions[statement.session].goes_on_at_end.as_ref();
@@ -368,7 +368,7 @@ impl Meanings {
     }
 }
 
-/// Whether the statement may change rows that were there before it.
+/// True if the statement may change rows that were there before it.
 fn changes_what_is_there(sql: &str) -> bool {
     ["UPDATE", "DELETE", "REPLACE"].iter().any(|verb| sql.starts_with(verb))
         || sql.contains(" ON DUPLICATE KEY UPDATE ")

@@ -8,7 +8,7 @@ pub fn plan(side: &mut Side, sql: &str) -> Vec<[Option<String>; 5]> {
     explained(side, sql).into_iter().map(|row| [0, 2, 3, 5, 6].map(|at| row.get(at).cloned())).collect()
 }
 
-/// Whether the engines come to the rows of a statement by other ways, or may: the plans for a
+/// True if the engines come to the rows of a statement by other ways, or may: the plans for a
 /// TEMPORARY table are its session's alone.
 pub fn differ(sql: &str, [holdfast, innodb]: &mut [Side; 2]) -> bool {
     differ_between(sql, [holdfast, innodb])
@@ -20,7 +20,7 @@ pub fn differ_between(sql: &str, [holdfast, innodb]: [&mut Side; 2]) -> bool {
     ours.is_empty() || ours != plan(innodb, sql)
 }
 
-/// Whether InnoDB has a choice of ways to the rows of a statement: it counts rows in the
+/// True if InnoDB has a choice of ways to the rows of a statement: it counts rows in the
 /// background, and by now its plan may be another one than it was.
 pub fn has_choice(sql: &str, innodb: &mut Side) -> bool {
     explained(innodb, sql).iter().any(|row| row.get(4).is_some_and(|possible_keys| possible_keys != "NULL"))

@@ -65,7 +65,7 @@ pub struct Stage<'s, 'c> {
     up: &'s dyn Fn(bool) -> anyhow::Result<()>,
     /// True if the server was found gone: the next scenario begins with a fresh one.
     is_lost: Cell<bool>,
-    /// Whether a deadlock that only this engine has is a difference.
+    /// True if a deadlock that only this engine has is a difference.
     judges_deadlocks: bool,
 }
 
@@ -80,7 +80,7 @@ impl<'s, 'c> Stage<'s, 'c> {
         Stage { judges_deadlocks: judges, ..self }
     }
 
-    /// Whether the scenario that was played last has found the server gone.
+    /// True if the scenario that was played last has found the server gone.
     pub fn is_lost(&self) -> bool {
         self.is_lost.get()
     }
@@ -295,7 +295,7 @@ impl Play<'_, '_, '_> {
             .then_some("InnoDB reads the number of the next row again from a table with virtual columns that it alters")
     }
 
-    /// Whether two of the statements that have ended ran at the same time: those that one statement
+    /// True if two of the statements that have ended ran at the same time: those that one statement
     /// let go, and one that lets others go before it is carried out itself, as all do that commit
     /// first or have to close a HANDLER.
     fn run_together(&self, stands: &[(usize, Stand)]) -> bool {
@@ -386,7 +386,7 @@ impl Play<'_, '_, '_> {
         lock_waits::leaves_others_out(sql, &self.meanings, &mut self.sides)
     }
 
-    /// Whether a session has waited, at a level at which it may pass over what others insert.
+    /// True if a session has waited, at a level at which it may pass over what others insert.
     fn skips(&self, session: usize) -> bool {
         let meanings = &self.meanings;
         meanings.waits_already(session) && (meanings.reads_committed(session) || meanings.reads_uncommitted(session))
@@ -500,7 +500,7 @@ impl Play<'_, '_, '_> {
     }
 }
 
-/// Whether the statement does nothing but end a transaction, or a part of it.
+/// True if the statement does nothing but end a transaction, or a part of it.
 fn ends_transaction(sql: &str) -> bool {
     let is_xa = sql.starts_with("XA COMMIT") || sql.starts_with("XA ROLLBACK");
     is_xa || sql == "COMMIT" || sql.starts_with("ROLLBACK")

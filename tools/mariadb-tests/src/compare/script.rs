@@ -9,7 +9,7 @@ use super::super::pairs::Engine;
 pub struct Statement {
     pub session: usize,
     pub sql: String,
-    /// Whether its rows have an order.
+    /// True if its rows have an order.
     pub ordered: bool,
 }
 
@@ -63,7 +63,7 @@ pub fn for_engine(sql: &str, engine: Engine) -> String {
 /// `ss` are.
 pub const WITH_EXPANSIONS: [&str; 5] = ["unicode", "uca1400", "german2", "danish", "czech_ci"];
 
-/// Whether a HANDLER reads.
+/// True if a HANDLER reads.
 pub fn is_read_by_handler(sql: &str) -> bool {
     sql.starts_with("HANDLER") && sql.contains(" READ ")
 }
@@ -91,12 +91,12 @@ pub fn target_of(sql: &str) -> Option<String> {
     rest.split(' ').next().map(String::from)
 }
 
-/// Whether the table is named in the statement.
+/// True if the table is named in the statement.
 pub fn names(sql: &str, table: &str) -> bool {
     sql.split(|c: char| !is_of_name(c)).any(|word| word == table)
 }
 
-/// Whether a name without quotes can have the character.
+/// True if a name without quotes can have the character.
 pub fn is_of_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }

@@ -77,12 +77,12 @@ impl Stand {
         }
     }
 
-    /// Whether its connection is gone.
+    /// True if its connection is gone.
     pub fn is_lost(&self) -> bool {
         self.answer().is_some_and(Answer::is_lost)
     }
 
-    /// Whether it is the victim of a deadlock.
+    /// True if it is the victim of a deadlock.
     pub fn is_victim(&self) -> bool {
         self.answer().is_some_and(|answer| answer.code() == DEADLOCK)
     }
@@ -186,7 +186,7 @@ impl Side {
         Ok(ids)
     }
 
-    /// Whether a session waits for the lock of a row in a table with partitions, as InnoDB sees it.
+    /// True if a session waits for the lock of a row in a table with partitions, as InnoDB sees it.
     pub fn waits_in_partition(&mut self, session: usize) -> bool {
         self.table_waited_for(session).is_some_and(|table| table.contains("/* Partition "))
     }
@@ -219,7 +219,7 @@ impl Side {
         (0..self.sessions.len()).filter(|&other| ids.contains(&self.sessions[other].id)).collect()
     }
 
-    /// Whether another session has changed rows and not ended its transaction, as InnoDB sees it.
+    /// True if another session has changed rows and not ended its transaction, as InnoDB sees it.
     pub fn others_have_changes(&mut self, session: usize) -> bool {
         sleep(BETWEEN_LOOKS.saturating_sub(self.looked.elapsed()));
         let id = self.sessions[session].id;
@@ -230,14 +230,14 @@ impl Side {
         matches!(others, Ok(Some(1u64..)))
     }
 
-    /// Whether the server takes the statement of a session for ended, which has no answer.
+    /// True if the server takes the statement of a session for ended, which has no answer.
     pub fn gets_no_answer(&mut self, session: usize) -> bool {
         let id = self.sessions[session].id;
         let ends = format!("SELECT COUNT(*) FROM information_schema.processlist WHERE id = {id} AND command = 'Sleep'");
         self.sessions[session].pending && matches!(self.watcher.query_first(ends), Ok(Some(1u64)))
     }
 
-    /// Whether a session waits to use a table whose definition others keep or want to change.
+    /// True if a session waits to use a table whose definition others keep or want to change.
     pub fn waits_for_definition(&mut self, session: usize) -> bool {
         let id = self.sessions[session].id;
         let found = self.watcher.query_first::<u32, _>(format!(
@@ -246,13 +246,13 @@ impl Side {
         matches!(found, Ok(Some(_)))
     }
 
-    /// Whether a session of this engine waits to lock a range because others wait to insert there:
+    /// True if a session of this engine waits to lock a range because others wait to insert there:
     /// of those that wait for a range, an inserter has a key, a reader has two ends.
     pub fn waits_for_inserters(&mut self, session: usize) -> bool {
         self.range_waited_for(session).is_some_and(|range| range.starts_with(['(', '[']))
     }
 
-    /// Whether a session of this engine waits to insert where others read a range.
+    /// True if a session of this engine waits to insert where others read a range.
     pub fn waits_to_insert(&mut self, session: usize) -> bool {
         self.range_waited_for(session).is_some_and(|range| !range.starts_with(['(', '[']))
     }

@@ -66,7 +66,7 @@ pub fn run(cache: &Cache, seed: u64, size: Size, profile: Profile) -> anyhow::Re
     Ok(())
 }
 
-/// Whether the fault is found, on a server of its own.
+/// True if the fault is found, on a server of its own.
 fn find(cache: &Cache, seed: u64, size: Size, planted: &Planted) -> anyhow::Result<bool> {
     let server = Server::new(cache, "isolation").bound_to_us().with_planted(planted.name);
     server.up(SOCKET_ONLY, true, &OPTIONS.map(String::from))?;

@@ -63,7 +63,7 @@ pub fn expect_differences(farm: &Path, reasons: &BTreeMap<String, String>) -> an
     Ok(())
 }
 
-/// Whether the test passes because its differences are known.
+/// True if the test passes because its differences are known.
 pub fn is_known(test: &str) -> bool {
     test.split_once('.').is_some_and(|(part, name)| known().join(part).join(name).with_extension("rdiff").exists())
 }

@@ -45,7 +45,7 @@ pub struct Run<'a> {
     pub tests: &'a [String],
     /// How many there are, if that is known: every line then says how far the run is.
     pub total: Option<usize>,
-    /// Whether a test is told apart by its combination.
+    /// True if a test is told apart by its combination.
     pub with_combinations: bool,
 }
 

@@ -57,7 +57,7 @@ impl Judge {
         Judge { tables, damages, reported: BTreeSet::new(), silent: BTreeMap::new(), became: Became::Harmless }
     }
 
-    /// Whether a damage is in what all tables share.
+    /// True if a damage is in what all tables share.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.damages.iter().any(|damage| !matches!(damage.target, Target::Table(_)))
@@ -73,7 +73,7 @@ impl Judge {
         })
     }
 
-    /// Whether a damage may show in this table.
+    /// True if a damage may show in this table.
     #[must_use]
     pub fn may_fail(&self, table: &str) -> bool {
         self.bears_on(table).next().is_some()
@@ -120,7 +120,7 @@ impl Judge {
         }
     }
 
-    /// Whether the log is full, since it is kept for a table whose header names a newer version.
+    /// True if the log is full, since it is kept for a table whose header names a newer version.
     fn lacks_log_for(&self, error: &Error) -> bool {
         let is_of_table = |damage: &Done| matches!(damage.target, Target::Table(_));
         matches!(error, Error::Incompatible(_)) && self.damages.iter().any(is_of_table)
@@ -192,7 +192,7 @@ impl Judge {
     }
 }
 
-/// Whether an error is one that a caller can act on.
+/// True if an error is one that a caller can act on.
 #[must_use]
 pub fn is_clear(error: &Error) -> bool {
     match error {

@@ -13,7 +13,7 @@ pub type Rows = BTreeMap<String, String>;
 pub struct Table {
     /// Its file.
     pub file: String,
-    /// Whether its entries are made by its user, as a server makes them.
+    /// True if its entries are made by its user, as a server makes them.
     pub raw: bool,
     /// The committed rows.
     pub rows: Rows,
@@ -49,7 +49,7 @@ impl Table {
         }
     }
 
-    /// Whether there ever was such a row.
+    /// True if there ever was such a row.
     pub fn has_existed(&self, key: &str, value: &str) -> bool {
         self.existed.contains(&hash(key, value))
     }

@@ -152,7 +152,7 @@ pub struct Run {
     pub first: u64,
     /// How many at the same time.
     pub jobs: usize,
-    /// Whether to go on after a failure.
+    /// True to go on after a failure.
     pub all: bool,
 }
 

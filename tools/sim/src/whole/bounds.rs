@@ -119,7 +119,7 @@ pub(super) fn check_drop(
     Ok(())
 }
 
-/// Whether [`check_limit`] can tell.
+/// True if [`check_limit`] can tell.
 pub(super) fn can_check_limit(plan: &Plan) -> bool {
     plan.version_limit <= SMALL_LIMIT && plan.page_size <= SMALL_PAGE
 }

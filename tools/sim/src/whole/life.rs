@@ -35,7 +35,7 @@ pub(super) struct Life {
     pub metadata: Arc<Metadata>,
     /// Tables that were damaged.
     pub struck: Struck,
-    /// Whether it is the last life.
+    /// True if it is the last life.
     pub is_last: bool,
     pub(super) db: OnceLock<RawDatabase>,
     pub(super) next_txn: Arc<AtomicU64>,
@@ -64,7 +64,7 @@ impl Life {
         self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether pages of tables are damaged in this life.
+    /// True if pages of tables are damaged in this life.
     pub fn damages(&self) -> bool {
         self.is_last && self.plan.damage != Damage::None
     }

@@ -143,7 +143,7 @@ pub struct Plan {
     pub stalls_ppm: u32,
     /// See [`holdfast_base::sim::Plan`].
     pub stall_points: u64,
-    /// Whether the database resolves write conflicts as snapshot isolation does, unless a
+    /// True if the database resolves write conflicts as snapshot isolation does, unless a
     /// transaction says otherwise.
     pub snapshot_isolation: bool,
     /// Bytes of old versions.
@@ -152,9 +152,9 @@ pub struct Plan {
     pub lock_bytes: usize,
     /// Which pages leave the cache first.
     pub policy: ReplacementPolicy,
-    /// Whether the pages worth having are listed at a close and loaded by the next open.
+    /// True if the pages worth having are listed at a close and loaded by the next open.
     pub warm_up: bool,
-    /// Whether pages leave a small cache that has several partitions.
+    /// True if pages leave a small cache that has several partitions.
     pub evicts: bool,
     /// The most microseconds between two transactions of a session, and between two acts of the
     /// operator.
@@ -163,7 +163,7 @@ pub struct Plan {
     pub keys: u64,
     /// Tables.
     pub tables: usize,
-    /// Whether sessions use temporary tables.
+    /// True if sessions use temporary tables.
     pub temporary: bool,
     /// Of 100 values, how many are long.
     pub long_values: u64,

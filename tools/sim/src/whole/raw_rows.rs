@@ -36,7 +36,7 @@ impl Subject {
         }
     }
 
-    /// Whether no two rows may agree in it.
+    /// True if no two rows may agree in it.
     pub fn is_unique(self) -> bool {
         self != Subject::Group
     }

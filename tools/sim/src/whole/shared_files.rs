@@ -192,7 +192,7 @@ impl Leavings<'_> {
         target.close().context("close")
     }
 
-    /// Whether nothing of an unfinished transaction is in the files.
+    /// True if nothing of an unfinished transaction is in the files.
     fn is_whole(&self) -> bool {
         let is_open = |txn: &Txn| matches!(txn.end, End::Prepared(_) | End::InDoubt | End::Unknown);
         self.closed && self.faults == 0 && !self.txns.iter().any(is_open)
@@ -222,7 +222,7 @@ fn forget_that_it_lasts(txn: &mut Txn) {
     }
 }
 
-/// Whether an error says that something is damaged.
+/// True if an error says that something is damaged.
 fn is_clear(error: &Error) -> bool {
     let says = matches!(error, Error::Incompatible(_) | Error::TableNotFound(_) | Error::NotADatabase(_));
     says || error.is_damage()

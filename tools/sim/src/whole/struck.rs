@@ -68,13 +68,13 @@ impl Struck {
         }
     }
 
-    /// Whether the table of this name is damaged, and an answer about it may be this error.
+    /// True if the table of this name is damaged, and an answer about it may be this error.
     pub fn excuses(&self, plan: &Plan, name: &str, error: &anyhow::Error) -> bool {
         let is_damage = error.downcast_ref::<Error>().is_some_and(Error::is_damage);
         (is_damage || plan.damage == Damage::Forged) && self.is_named(name)
     }
 
-    /// Whether everything in a report is about damaged tables.
+    /// True if everything in a report is about damaged tables.
     pub fn explains(&self, report: &VerifyReport) -> bool {
         report.findings.iter().all(|finding| self.is_named(&finding.table))
     }

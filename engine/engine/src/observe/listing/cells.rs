@@ -22,7 +22,7 @@ pub struct Column {
     pub name: &'static str,
     /// What it holds.
     pub column_type: ColumnType,
-    /// Whether a row may have nothing there.
+    /// True if a row may have nothing there.
     pub nullable: bool,
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn in_doubt(records: &[(String, TableRecord)], next: NextIds) -> Vec<
     readable().filter(|(_, record)| is_odd(record)).map(|(at, _)| at).collect()
 }
 
-/// Whether the pages of its file bear a record out. `page` reads one.
+/// True if the pages of its file bear a record out. `page` reads one.
 pub(crate) fn is_borne_out(record: &TableRecord, page: &mut dyn FnMut(PageNo) -> Option<PageHeader>) -> bool {
     let mut is_root = |id: IndexId, root: PageNo| {
         page(root).is_some_and(|header| header.page_type == PageType::Tree && header.index == id)

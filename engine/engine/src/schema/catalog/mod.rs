@@ -83,7 +83,7 @@ impl Catalog {
         Ok(contents)
     }
 
-    /// Whether the table `name` is committed as `record`.
+    /// True if the table `name` is committed as `record`.
     pub(crate) fn has(&self, txns: &Arc<TxnSystem>, name: &str, record: &TableRecord) -> Result<bool> {
         let mut txn = txns.begin(TxnOptions::snapshot());
         let mut value = Vec::new();

@@ -141,12 +141,12 @@ impl TableRecord {
         }
     }
 
-    /// Whether the record could be decoded. One that could not must not be written.
+    /// True if the record could be decoded. One that could not must not be written.
     pub(crate) fn is_readable(&self) -> bool {
         self.space != UNREADABLE
     }
 
-    /// Whether the numbers are a table's, and not the engine's own.
+    /// True if the numbers are a table's, and not the engine's own.
     pub(crate) fn is_possible(&self) -> bool {
         let first = NextIds::FIRST;
         (first.space..UNREADABLE.0).contains(&self.space.0)
@@ -217,7 +217,7 @@ impl NextIds {
     /// A new database's: ids below are the engine's own.
     pub(crate) const FIRST: NextIds = NextIds { space: 16, granted: 16, index: 16, table: 1 };
 
-    /// Whether none of these numbers is one that a table, or the engine, has.
+    /// True if none of these numbers is one that a table, or the engine, has.
     pub(crate) fn are_above<'r>(self, records: impl IntoIterator<Item = &'r TableRecord>) -> bool {
         let first = NextIds::FIRST;
         let is_above = |record: &TableRecord| {

@@ -105,7 +105,7 @@ impl Kind {
         }
     }
 
-    /// Whether an index can have it as it is.
+    /// True if an index can have it as it is.
     fn is_short(self) -> bool {
         !matches!(self, Kind::Text(..))
     }

@@ -68,7 +68,7 @@ fn place(table: &Table, rng: &mut Rng) -> String {
     }
 }
 
-/// Whether a column stands in an index, or another follows from it.
+/// True if a column stands in an index, or another follows from it.
 fn is_used(table: &Table, column: &str) -> bool {
     let in_key = table.keys.iter().flat_map(|key| &key.parts).chain(&table.primary).any(|part| part.column == column);
     let generates = table

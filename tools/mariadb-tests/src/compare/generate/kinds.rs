@@ -129,17 +129,17 @@ impl Kind {
         matches!(self, Kind::Int { .. })
     }
 
-    /// Whether an index can only have the beginning of it.
+    /// True if an index can only have the beginning of it.
     pub fn is_large(&self) -> bool {
         matches!(self, Kind::Text(..) | Kind::Blob(_) | Kind::Json)
     }
 
-    /// Whether an index can have its beginning.
+    /// True if an index can have its beginning.
     pub fn has_prefixes(&self) -> bool {
         self.is_large() || matches!(self, Kind::Char(..) | Kind::VarChar(..) | Kind::Binary(_) | Kind::VarBinary(_))
     }
 
-    /// Whether texts can be equal whose beginnings are not. Where the primary key has beginnings,
+    /// True if texts can be equal whose beginnings are not. Where the primary key has beginnings,
     /// InnoDB has such rows under one entry of an index with the whole text, and ends the server
     /// when it finds that entry in use.
     pub fn has_expansions(&self) -> bool {
@@ -157,7 +157,7 @@ impl Kind {
         }
     }
 
-    /// Whether values that are equal look the same, so that it does not matter which of them is
+    /// True if values that are equal look the same, so that it does not matter which of them is
     /// shown.
     pub fn is_exact(&self) -> bool {
         !matches!(self, Kind::Float | Kind::Double)

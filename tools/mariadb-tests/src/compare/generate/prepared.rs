@@ -12,7 +12,7 @@ pub struct Prepared {
     pub name: String,
     /// The numbers that stood where the marks are.
     values: Vec<String>,
-    /// Whether its rows have an order.
+    /// True if its rows have an order.
     pub ordered: bool,
 }
 

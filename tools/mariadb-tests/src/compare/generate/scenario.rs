@@ -51,7 +51,7 @@ trait Topic {
     /// Goes on.
     fn go_on(&mut self, rng: &mut Rng) -> VecDeque<Step>;
 
-    /// Whether the engines agree on what a crash leaves, and the sessions go on as they are.
+    /// True if the engines agree on what a crash leaves, and the sessions go on as they are.
     fn may_crash(&self) -> bool {
         true
     }

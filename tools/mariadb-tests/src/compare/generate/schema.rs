@@ -32,7 +32,7 @@ impl Column {
         format!("{kind}{null}{}{counts}", self.default)
     }
 
-    /// Whether rows are without it.
+    /// True if rows are without it.
     pub fn is_virtual(&self) -> bool {
         matches!(self.generated, Some((_, false)))
     }
@@ -136,7 +136,7 @@ impl Table {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// Whether CHECKSUM TABLE knows all of it: it takes generated columns into the sum without
+    /// True if CHECKSUM TABLE knows all of it: it takes generated columns into the sum without
     /// reading them.
     pub fn is_summed(&self) -> bool {
         self.columns.iter().all(|column| column.generated.is_none())

@@ -32,7 +32,7 @@ const EVENTS: [&str; 3] = ["INSERT", "UPDATE", "DELETE"];
 pub struct Stored {
     /// Whether the columns `b` of the tables take a value.
     takes_b: [bool; 2],
-    /// Whether a table has AUTO_INCREMENT: after a crash the engines count on from other numbers.
+    /// True if a table has AUTO_INCREMENT: after a crash the engines count on from other numbers.
     pub counts: bool,
 }
 

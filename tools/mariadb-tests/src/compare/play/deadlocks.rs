@@ -28,7 +28,7 @@ impl Deadlocks {
         Deadlocks { here: has_victim(ours), there: has_victim(theirs), under_way: ours.len() }
     }
 
-    /// Whether this engine has found a deadlock where no second session waits.
+    /// True if this engine has found a deadlock where no second session waits.
     pub fn is_of_one_session(self) -> bool {
         self.here && self.under_way == 1
     }

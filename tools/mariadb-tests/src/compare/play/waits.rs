@@ -74,7 +74,7 @@ impl Play<'_, '_, '_> {
         }
     }
 
-    /// Whether a statement waits for the definition of a table, and another session waits on both
+    /// True if a statement waits for the definition of a table, and another session waits on both
     /// engines to change one: for rows before it asks for the table, or with what it has asked for.
     fn waits_behind_definition(&mut self, session: usize, ours: &Stand) -> bool {
         let defines = |play: &Self, other: usize| {

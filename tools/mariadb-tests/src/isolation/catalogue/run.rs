@@ -18,12 +18,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether the step read the row.
+    /// True if the step read the row.
     pub fn saw(&self, step: usize, row: (i64, i64)) -> bool {
         matches!(&self.answers[step], Some(Answer::Rows(rows)) if rows.contains(&row))
     }
 
-    /// Whether the step changed so many rows.
+    /// True if the step changed so many rows.
     pub fn changed(&self, step: usize, rows: u64) -> bool {
         self.answers[step] == Some(Answer::Changed(rows))
     }
@@ -36,7 +36,7 @@ impl Run {
         })
     }
 
-    /// Whether there was no error.
+    /// True if there was no error.
     pub fn all_went_well(&self) -> bool {
         self.error().is_none()
     }

@@ -82,7 +82,7 @@ struct Sources {
     /// In small letters, so that what it contains can be looked for.
     text: String,
     name_engine: bool,
-    /// Whether InnoDB is switched on for it.
+    /// True if InnoDB is switched on for it.
     needs_innodb: bool,
 }
 

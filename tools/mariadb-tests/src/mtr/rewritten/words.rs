@@ -49,7 +49,7 @@ fn is_of_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Whether the word between the two is an engine.
+/// True if the word between the two is an engine.
 fn is_engine(before: &[u8], after: &[u8]) -> bool {
     let line_begins = before.last().is_none_or(|b| *b == b'\n');
     let line_ends = after.first().is_none_or(|b| matches!(b, b'\n' | b'\r'));
@@ -82,7 +82,7 @@ fn is_engine(before: &[u8], after: &[u8]) -> bool {
     !part_of_name && !goes_on
 }
 
-/// Whether the name that begins between the two is one of those that this engine has.
+/// True if the name that begins between the two is one of those that this engine has.
 fn has_counterpart(before: &[u8], after: &[u8]) -> bool {
     let [separator @ (b'_' | b'-'), rest @ ..] = after else { return false };
     let len = rest.iter().take_while(|b| is_of_name(**b) || **b == b'-').count();

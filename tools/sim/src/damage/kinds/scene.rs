@@ -42,7 +42,7 @@ pub struct Done {
     pub what: String,
     pub target: Target,
     pub leeway: Leeway,
-    /// Whether a page that is sound in itself may hold rows that never were: those are salvaged,
+    /// True if a page that is sound in itself may hold rows that never were: those are salvaged,
     /// too.
     pub forged: bool,
 }
@@ -72,7 +72,7 @@ pub struct Scene<'a> {
     /// The files, damaged so far.
     pub files: Files,
     pub rng: SmallRng,
-    /// Whether checksums are made right again.
+    /// True if checksums are made right again.
     pub sealed: bool,
 }
 
@@ -154,7 +154,7 @@ impl Scene<'_> {
         if self.base.plan.closed { done } else { done.forged() }
     }
 
-    /// Whether only its user knows which entries the rows of this file's table have.
+    /// True if only its user knows which entries the rows of this file's table have.
     pub(super) fn is_raw(&self, file: &str) -> bool {
         self.base.tables.values().any(|table| table.file == file && table.raw)
     }
