@@ -18,7 +18,7 @@ static LINK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\]\(([^)\s]+)\)").e
 static XTASK: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"cargo xtask ([a-z-]+)(?: ([a-z-]+))?").expect("valid"));
 static PACKAGE: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"cargo [a-z]+ [^`\n]*?(?:-p|--package) ([a-z-]+)").expect("valid"));
-static TEST: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"--test ([a-z0-9_]+)").expect("valid"));
+static TEST: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"--test ([a-z0-9_]+)(?: ([a-z0-9_]+)::)?").expect("valid"));
 
 /// Paths in ticks and links that lead nowhere.
 pub fn paths(tree: &Tree) -> Vec<Finding> {
@@ -97,7 +97,11 @@ impl Known {
     fn read(tree: &Tree) -> Known {
         let name = |line: &str| Some(line.strip_prefix("name = \"")?.trim_end_matches('"').to_owned());
         let manifests = tree.files.iter().filter(|file| file.path.ends_with("Cargo.toml"));
-        let test = |file: &Source| Some(file.path.split_once("/tests/")?.1.strip_suffix(".rs")?.to_owned());
+        // A folder with a `main.rs` is one program, whose modules are tests within it.
+        let test = |file: &Source| {
+            let name = file.path.split_once("/tests/")?.1.strip_suffix(".rs")?;
+            Some(name.strip_suffix("/main").unwrap_or(name).to_owned())
+        };
         Known {
             chores: variants(tree, "xtask/src/main.rs", "Command"),
             mariadb: variants(tree, "tools/mariadb-tests/src/lib.rs", "What"),
@@ -121,8 +125,12 @@ impl Known {
         if line.contains("cargo ") {
             let packages = PACKAGE.captures_iter(line).filter(|captures| !has(&self.packages, &captures[1]));
             wrong.extend(packages.map(|captures| format!("there is no package `{}`", &captures[1])));
-            let tests = TEST.captures_iter(line).filter(|captures| !has(&self.tests, &captures[1]));
-            wrong.extend(tests.map(|captures| format!("there is no test `{}`", &captures[1])));
+            for captures in TEST.captures_iter(line) {
+                let program = captures[1].to_owned();
+                let module = captures.get(2).map(|module| format!("{program}/{}", module.as_str()));
+                let missing = [Some(program), module].into_iter().flatten().filter(|name| !has(&self.tests, name));
+                wrong.extend(missing.map(|name| format!("there is no test `{name}`")));
+            }
         }
         wrong
     }
@@ -159,9 +167,13 @@ mod tests {
         let mariadb = ("tools/mariadb-tests/src/lib.rs", "enum What { Smoke, AddIndex }");
         let manifest = ("tools/sim/Cargo.toml", "name = \"holdfast-sim\"\n");
         let lines = "`cargo xtask test`\n`cargo xtask mariadb add-index`\n`cargo xtask dance`\n\
-            `cargo xtask mariadb sing`\n`cargo run -p holdfast-sim`\n`cargo test -p other --test gone`\n";
-        let found = commands(&Tree::of_texts(&[main, mariadb, manifest, ("a.md", lines)]));
-        assert_eq!(found.iter().map(|f| f.line).collect::<Vec<_>>(), [3, 4, 6, 6]);
+            `cargo xtask mariadb sing`\n`cargo run -p holdfast-sim`\n`cargo test -p other --test gone`\n\
+            `cargo test --test all there::`\n`cargo test --test all gone::`\n";
+        let tests = [("tools/sim/tests/all/main.rs", ""), ("tools/sim/tests/all/there.rs", "")];
+        let mut texts = vec![main, mariadb, manifest, ("a.md", lines)];
+        texts.extend(tests);
+        let found = commands(&Tree::of_texts(&texts));
+        assert_eq!(found.iter().map(|f| f.line).collect::<Vec<_>>(), [3, 4, 6, 6, 8]);
     }
 
     #[test]

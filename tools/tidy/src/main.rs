@@ -19,6 +19,7 @@ mod documents;
 mod floors;
 mod header;
 mod lengths;
+mod modules;
 mod names;
 mod repeats;
 mod source;
@@ -49,6 +50,7 @@ const CHECKS: &[Check] = &[
     Check { name: "names", rule: "a public name of the engine means one thing", look: names::names },
     Check { name: "paths", rule: "a path in a document exists", look: documents::paths },
     Check { name: "commands", rule: "a command in a document exists", look: documents::commands },
+    Check { name: "modules", rule: "a file beside the `main.rs` of tests is a module of it", look: modules::modules },
     Check {
         name: "floors",
         rule: "ARCHITECTURE.md lists the crates, and a crate uses lower floors only",
