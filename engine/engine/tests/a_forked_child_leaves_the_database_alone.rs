@@ -2,6 +2,8 @@
 //! call is refused, and dropping them neither writes nor releases the parent's lock. A child that
 //! released the lock let a second process in, and commits of the parent were lost.
 
+#[expect(dead_code, reason = "it is for the tests of the folder, too")]
+#[path = "behaviours/common/mod.rs"]
 mod common;
 
 use common::ROWS;

@@ -1,5 +1,7 @@
 //! One process, one handle: the second open gets a clear error.
 
+#[expect(dead_code, reason = "it is for the tests of the folder, too")]
+#[path = "behaviours/common/mod.rs"]
 mod common;
 
 use std::process::Command;

@@ -1,6 +1,8 @@
 //! A child process writes and is killed without warning; what it had acknowledged is there, and
 //! nothing is half there.
 
+#[expect(dead_code, reason = "it is for the tests of the folder, too")]
+#[path = "behaviours/common/mod.rs"]
 mod common;
 
 use std::io::{BufRead as _, BufReader, Write as _};

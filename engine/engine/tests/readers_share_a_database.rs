@@ -1,6 +1,8 @@
 //! Read-only opens share a database with each other and exclude those that write, whether there is
 //! a lock file or not, and whether the user that reads may write to the directory or not.
 
+#[expect(dead_code, reason = "it is for the tests of the folder, too")]
+#[path = "behaviours/common/mod.rs"]
 mod common;
 
 use std::os::unix::fs::PermissionsExt;

@@ -2,12 +2,11 @@
 //! table for lost pages, found it to be unsound, gave nothing back, and moved its pages all the
 //! same.
 
-mod common;
-
-use common::ROWS;
 use holdfast::io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast::{TableDefinition, VerifyOptions};
 use holdfast_base::page::{PageHeader, PageType, seal};
+
+use crate::common::{self, ROWS};
 
 const PAGE: usize = 4096;
 const OTHER: TableDefinition<u64, &str> = TableDefinition::new("other");

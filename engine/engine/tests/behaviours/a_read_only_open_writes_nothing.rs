@@ -1,0 +1,70 @@
+//! A read-only open recovers what a crash left, in memory, and changes no byte of the directory.
+
+use std::sync::Arc;
+
+use holdfast::Error;
+use holdfast::io::{Disk, FileKind, OpenOptions};
+use holdfast_testkit::CrashDisk;
+
+use crate::common::{self, ROWS};
+
+fn bytes(disk: &dyn Disk) -> Vec<(String, Vec<u8>)> {
+    let read = |name: String| {
+        let file = disk.open(&name, OpenOptions::new(FileKind::Meta).read_only(true)).unwrap();
+        let mut bytes = vec![0; file.len().unwrap() as usize];
+        file.read_at(0, &mut bytes).unwrap();
+        (name, bytes)
+    };
+    disk.list().unwrap().into_iter().map(read).collect()
+}
+
+#[test]
+fn after_a_power_cut() {
+    let disk = CrashDisk::new();
+    let db = common::create_on(&disk);
+    common::fill(&db, 0, 1_000);
+    let unfinished = db.begin_write().unwrap();
+    unfinished.open_table(&ROWS).unwrap().delete(5).unwrap();
+    common::fill(&db, 1_000, 1_001);
+    let after = disk.reboot(1);
+    let before = bytes(&after);
+
+    let operations = after.operations();
+    let db = common::small().disk(Arc::new(after.clone())).open_read_only("test").unwrap();
+    common::assert_filled(&db, 0, 1_001);
+    assert!(matches!(db.begin_write(), Err(Error::ReadOnly(_))));
+    assert!(matches!(db.create_table(&ROWS), Err(Error::ReadOnly(_))));
+    assert!(matches!(db.drop_table("rows"), Err(Error::ReadOnly(_))));
+    assert!(matches!(db.rename_table("rows", "r"), Err(Error::ReadOnly(_))));
+    assert!(matches!(db.compact(), Err(Error::ReadOnly(_))));
+    common::assert_sound(&db);
+    db.close().unwrap();
+    assert_eq!(after.operations(), operations);
+    assert!(bytes(&after) == before);
+    common::assert_filled(&common::open_on(&after), 0, 1_001);
+}
+
+#[test]
+fn of_a_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = common::small().create(dir.path()).unwrap();
+    common::fill(&db, 0, 1_000);
+    db.close().unwrap();
+    let snapshot = || {
+        let mut files: Vec<_> = std::fs::read_dir(dir.path())
+            .unwrap()
+            .map(|entry| {
+                let entry = entry.unwrap();
+                let data = entry.metadata().unwrap();
+                (entry.file_name(), data.len(), data.modified().unwrap())
+            })
+            .collect();
+        files.sort();
+        files
+    };
+    let before = snapshot();
+    let db = common::small().open_read_only(dir.path()).unwrap();
+    common::assert_filled(&db, 0, 1_000);
+    drop(db);
+    assert_eq!(snapshot(), before);
+}
