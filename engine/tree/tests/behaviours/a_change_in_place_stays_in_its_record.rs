@@ -3,17 +3,16 @@
 //! other record. And if the damaged record was the first one of the heap, its removal left the
 //! beginning of the other one to the next insert.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::codec::{get_u16, put_u16};
 use holdfast_base::page::{OFF_LEVEL, OFF_TYPE, PageType, seal};
 use holdfast_base::{Error, PageNo};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_tree::Tree;
 use holdfast_tree::node::{OFF_SLOTS, SLOT_LEN};
+
+use crate::common::*;
 
 const ROWS: u32 = 20;
 /// Bytes of a payload.

@@ -3,16 +3,15 @@
 //! page nor the log came to be the value of a row. The page is passed over like one that its log
 //! does not fit.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::Error;
 use holdfast_base::codec::{get_u16, put_u16};
 use holdfast_base::page::seal;
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_tree::node::{OFF_SLOTS, SLOT_LEN};
+
+use crate::common::*;
 
 const CHANGED: u32 = 7;
 

@@ -1,14 +1,14 @@
 //! A structure change reserved a frame for each level, and a pool sets a quarter of its frames
 //! aside: pools of 16 to 36 frames could be opened, and failed at their first split. The
 //! reservation of one change has a bound now, and the smallest pool has four times that.
-mod common;
 
-use common::{Bed, INDEX, Model, Setup, UUID, assert_equals, put, remove};
 use holdfast_base::{PageNo, SpaceId};
 use holdfast_pool::RESERVED_MAX;
 use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Lifetime, SpaceFile, overflow};
 use holdfast_wal::SpaceClass;
+
+use crate::common::{self, Bed, INDEX, Model, Setup, UUID, assert_equals, put, remove};
 
 /// The fewest frames that a pool may have.
 const LEAST: usize = 4 * RESERVED_MAX;

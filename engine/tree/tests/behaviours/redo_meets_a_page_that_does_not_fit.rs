@@ -2,15 +2,14 @@
 //! is passed over, all other pages get their records, and it does not pass for a sound page that
 //! lacks changes: it is damaged for every reader, also after the log is gone.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::page::{self, OFF_TYPE, PageType};
 use holdfast_base::{Error, PageId, PageNo, Result};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_tree::Tree;
+
+use crate::common::*;
 
 const PAGE: usize = 4096;
 

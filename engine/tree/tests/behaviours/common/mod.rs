@@ -1,6 +1,5 @@
 //! The common part of the tests of this crate: a store on some disk, one space, and ways to close,
 //! crash and reopen it.
-#![allow(dead_code)]
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -2,18 +2,17 @@
 //! order, exactly once, in both directions, however many splits, merges and evictions happen
 //! meanwhile.
 
-mod common;
-
 use std::ops::Bound;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use common::*;
 use holdfast_base::PageNo;
 use holdfast_metrics::Counter;
 use holdfast_pool::AccessKind;
 use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Action, Batch, BatchLimit, Direction, Tree};
+
+use crate::common::*;
 
 /// Every 16th key stays for good; the writers insert and remove the others.
 const STABLE: u32 = 16;

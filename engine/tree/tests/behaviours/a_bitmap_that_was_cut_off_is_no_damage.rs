@@ -2,16 +2,15 @@
 //! before the reader comes to it. The reader got the error of a damaged page, and the advice to
 //! restore the table from a backup.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::*;
 use holdfast_base::PageNo;
 use holdfast_pool::Access;
 use holdfast_testkit::HookedDisk;
 use holdfast_tree::SpaceFile;
 use holdfast_wal::SpaceClass;
+
+use crate::common::*;
 
 /// More than one bitmap page covers.
 const PAGES: usize = 33_000;

@@ -2,13 +2,12 @@
 //! its chain, and a compaction cuts the pages off. The check comes to a page that is not in the
 //! file, or that the file has got again as zeros: that disabled the table.
 
-mod common;
-
-use common::*;
 use holdfast_base::PageNo;
 use holdfast_tree::PageSet;
 use holdfast_tree::overflow::{OverflowRef, read_chain, release_chain, write_chain};
 use holdfast_wal::SpaceClass;
+
+use crate::common::*;
 
 /// Frees the chain and cuts off what it leaves free at the end of the file.
 fn cut_off(bed: &Bed, chain: OverflowRef) {

@@ -1,15 +1,15 @@
 //! An allocation that found no frame for a bitmap waited with the latch of page 0, and might choose
 //! page 0's own latch to wait for: all threads hung. Frames are reserved before the first latch:
 //! while all frames are busy, page 0 is free.
-mod common;
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Barrier};
 
-use common::{Bed, INDEX, Setup};
 use holdfast_base::PageNo;
 use holdfast_tree::{OverflowRef, Tree, overflow};
 use holdfast_wal::SpaceClass;
+
+use crate::common::{Bed, INDEX, Setup};
 
 const FRAMES: usize = 32;
 /// Times that the test yields to let the worker come to its wait. If the worker needs more, the

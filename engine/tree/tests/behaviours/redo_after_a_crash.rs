@@ -2,15 +2,14 @@
 //! checkpoint. Afterwards the tree holds exactly the changes up to some point that is not before
 //! the last one known durable, and is undamaged.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::{Lsn, PageNo};
 use holdfast_io::Disk;
 use holdfast_testkit::{CrashDisk, SplitMix64};
 use holdfast_tree::node::payload_len_max;
+
+use crate::common::*;
 
 #[derive(Clone)]
 struct Change {

@@ -2,18 +2,17 @@
 //! with an error that names the page. Nothing panics, no loop is endless, and verification finds
 //! the page.
 
-mod common;
-
 use std::ops::Bound;
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::page::{self, HEADER_LEN};
 use holdfast_base::{Error, PageNo};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_pool::Access;
 use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Batch, BatchLimit, Direction, Tree};
+
+use crate::common::*;
 
 const PAGE: usize = 4096;
 const SETUP: Setup = Setup { page_size: PAGE, frames: 256, background: false, log_bytes: 16 << 20 };

@@ -1,17 +1,17 @@
 //! An index lets its file grow while less than an eighth of the pages is free. On a full disk that
 //! failed with all of these pages free, and nothing took them. A file that cannot grow gives them
 //! to its indexes, and to rollbacks as well.
-mod common;
 
 use std::sync::Arc;
 
-use common::{Bed, FILE, INDEX, Setup, put, remove};
 use holdfast_base::{Error, PageNo};
 use holdfast_io::MemoryDisk;
 use holdfast_pool::AccessKind;
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
 use holdfast_tree::{Action, Tree, overflow};
 use holdfast_wal::SpaceClass;
+
+use crate::common::{self, Bed, FILE, INDEX, Setup, put, remove};
 
 /// A table of which every eleventh page or so is free, on a disk that gives nothing more.
 fn full() -> (Bed, Tree) {

@@ -1,15 +1,14 @@
 //! A tree against a `BTreeMap`: random operations with keys and payloads of all sizes, in pools so
 //! small that pages are evicted all the time, and again after the database was closed and opened.
 
-mod common;
-
 use std::ops::{Bound, RangeBounds};
 
-use common::*;
 use holdfast_base::limits::key_len_max;
 use holdfast_testkit::SplitMix64;
 use holdfast_tree::node::payload_len_max;
 use holdfast_tree::{Action, Batch, BatchLimit, Direction, Tree};
+
+use crate::common::*;
 
 fn random_key(rng: &mut SplitMix64, page_size: usize, keys: u64) -> Vec<u8> {
     let n = rng.below(keys);

@@ -1,18 +1,17 @@
 //! Space: pages freed by merges are used again, files grow in steps and shrink again, a full disk
 //! changes nothing.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use common::*;
 use holdfast_base::{Error, IndexId, PageNo, SpaceId, page};
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_pool::AccessKind;
 use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp, HookedDisk, SplitMix64};
 use holdfast_tree::{HEADS, SpaceFile, Tree};
 use holdfast_wal::SpaceClass;
+
+use crate::common::*;
 
 #[test]
 fn deleted_rows_give_their_pages_back() {

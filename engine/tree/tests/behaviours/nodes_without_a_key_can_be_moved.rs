@@ -2,14 +2,13 @@
 //! can be moved to the front of the file all the same: otherwise a compaction would stop at them
 //! for good.
 
-mod common;
-
-use common::*;
 use holdfast_base::PageNo;
 use holdfast_tree::Tree;
 use holdfast_tree::node::EntryList;
 use holdfast_tree::op::PageOp;
 use holdfast_wal::SpaceClass;
+
+use crate::common::*;
 
 /// Makes the page a node with these entries.
 fn node(bed: &Bed, no: PageNo, level: u8, entries: &[(&[u8], &[u8])]) {

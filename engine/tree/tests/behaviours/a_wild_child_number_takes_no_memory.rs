@@ -2,12 +2,11 @@
 //! verification reports it, and neither the set of pages that it keeps nor the pool's translation
 //! grows by the numbers between.
 
-mod common;
-
-use common::*;
 use holdfast_base::PageNo;
 use holdfast_pool::AccessKind;
 use holdfast_tree::PageSet;
+
+use crate::common::*;
 
 #[test]
 fn a_wild_child_number_takes_no_memory() {

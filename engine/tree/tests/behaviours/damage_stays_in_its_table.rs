@@ -2,14 +2,13 @@
 //! that names a page, and has changed nothing. It does not poison the database, so all other tables
 //! stay usable.
 
-mod common;
-
-use common::*;
 use holdfast_base::page::{OFF_LEVEL, OFF_TYPE, PageType};
 use holdfast_base::{Error, PageNo, Result};
 use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Tree, overflow};
 use holdfast_wal::SpaceClass;
+
+use crate::common::*;
 
 const SLOTS: usize = 80;
 

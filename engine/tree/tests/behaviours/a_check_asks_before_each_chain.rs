@@ -1,14 +1,13 @@
 //! A check that was to end followed all chains of a leaf first, which may be gigabytes. It asks
 //! before each of them whether to go on.
 
-mod common;
-
 use std::cell::Cell;
 
-use common::*;
 use holdfast_base::{Error, PageNo};
 use holdfast_tree::PageSet;
 use holdfast_tree::overflow::write_chain;
+
+use crate::common::*;
 
 #[test]
 fn a_check_ends_between_two_chains_of_a_leaf() {

@@ -1,14 +1,13 @@
 //! Where each part of the log has changes of more pages than the cache holds, redo goes through the
 //! log several times instead of bringing each page in for every part.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_io::{Disk, FileKind, OpenOptions};
 use holdfast_metrics::Counter;
 use holdfast_testkit::CrashDisk;
+
+use crate::common::*;
 
 const ROWS: u64 = 60_000;
 const CHANGES: u64 = 7_000;

@@ -2,15 +2,14 @@
 //! the file before the reader comes to load it. The reader got the error of a damaged page, and the
 //! advice to restore the table from a backup.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::*;
 use holdfast_base::PageNo;
 use holdfast_pool::AccessKind;
 use holdfast_testkit::HookedDisk;
 use holdfast_tree::Tree;
+
+use crate::common::*;
 
 fn key(n: u32) -> [u8; 4] {
     n.to_be_bytes()

@@ -2,20 +2,19 @@
 //! until it came to the end. They have their turn after a few nodes, and while chains are followed;
 //! what the check says is right nevertheless.
 
-mod common;
-
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::*;
 use holdfast_base::PageNo;
 use holdfast_pool::AccessKind;
 use holdfast_testkit::SplitMix64;
 use holdfast_tree::overflow::write_chain;
 use holdfast_tree::{PageFinding, PageSet, Severity, Tree};
+
+use crate::common::*;
 
 fn key(n: u64) -> Vec<u8> {
     format!("key {n:08}").into_bytes()

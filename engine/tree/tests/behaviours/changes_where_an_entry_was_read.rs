@@ -1,17 +1,16 @@
 //! A change at the spot where the entry was read, without a descent: it happens if the leaf is as
 //! it was, and only then.
 
-mod common;
-
 use std::ops::Bound;
 use std::thread;
 
-use common::*;
 use holdfast_base::Result;
 use holdfast_pool::Access;
 use holdfast_testkit::SplitMix64;
 use holdfast_tree::{Action, Batch, BatchLimit, Direction, Spot, Tree};
 use holdfast_wal::SpaceClass;
+
+use crate::common::*;
 
 fn key(n: u64) -> Vec<u8> {
     format!("key{n:06}").into_bytes()

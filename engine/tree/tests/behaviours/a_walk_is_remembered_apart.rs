@@ -5,13 +5,12 @@
 //! The story behind: only ascending pages were taken for a walk. The leaves of one from the end of
 //! a table took the places of all other pages in the ghost.
 
-mod common;
-
 use std::ops::Bound;
 
-use common::*;
 use holdfast_base::PageNo;
 use holdfast_tree::{Direction, Tree};
+
+use crate::common::*;
 
 /// Rows of the tree: about 36 in a leaf.
 const ROWS: u32 = 80_000;

@@ -2,13 +2,12 @@
 //! and whose pages have another use: pages that are newer than the reference are not read as its
 //! value.
 
-mod common;
-
-use common::{Bed, INDEX, Setup};
 use holdfast_base::PageNo;
 use holdfast_pool::AccessKind;
 use holdfast_tree::overflow::{read_chain, read_chain_of, release_chain, write_chain};
 use holdfast_wal::SpaceClass;
+
+use crate::common::{Bed, INDEX, Setup};
 
 #[test]
 fn a_chain_that_is_newer_than_the_reference() {

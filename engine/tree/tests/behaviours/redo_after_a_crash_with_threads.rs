@@ -2,14 +2,13 @@
 //! background: afterwards each thread's keys hold a prefix of that thread's changes, not shorter
 //! than the part that it knew to be durable, and the tree is undamaged.
 
-mod common;
-
 use std::sync::Arc;
 use std::thread;
 
-use common::*;
 use holdfast_base::PageNo;
 use holdfast_testkit::{CrashDisk, SplitMix64};
+
+use crate::common::*;
 
 const THREADS: u64 = 3;
 const SETUP: Setup = Setup { page_size: 4096, frames: 96, background: true, log_bytes: 4 << 20 };

@@ -2,15 +2,14 @@
 //! them any more. One that had failed before went on with what was left of its nodes once there was
 //! room again, and the keys of the root were not in order: that stopped the database.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Bed, FILE, Setup};
 use holdfast_base::{Error, Result};
 use holdfast_io::MemoryDisk;
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
 use holdfast_tree::Tree;
+
+use crate::common::{Bed, FILE, Setup};
 
 /// A new file with an empty tree, on a disk that gives nothing more.
 fn full() -> (Arc<FaultDisk>, Bed, Tree) {

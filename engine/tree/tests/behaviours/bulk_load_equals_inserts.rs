@@ -1,11 +1,10 @@
 //! Bulk load: the same entries as by single inserts, full leaves in one run of pages, and a tree
 //! that can be changed like any other.
 
-mod common;
-
-use common::*;
 use holdfast_base::Error;
 use holdfast_testkit::SplitMix64;
+
+use crate::common::*;
 
 fn load(bed: &Bed, n: u32) -> (holdfast_tree::Tree, Model) {
     let tree = bed.new_tree();

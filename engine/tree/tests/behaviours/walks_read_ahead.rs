@@ -9,14 +9,13 @@
 //! half, and the inner nodes that a dump comes back to for every leaf went through the ring with
 //! its leaves: on a spinning disk the dump was at 0.4 of its pace.
 
-mod common;
-
 use std::ops::Bound;
 
-use common::*;
 use holdfast_base::PageNo;
 use holdfast_metrics::{Counter, Timing};
 use holdfast_tree::{Direction, Tree, Walk};
+
+use crate::common::*;
 
 /// A tree of about 600 leaves, none of them in the pool, and its number of entries.
 fn cold_tree() -> (Bed, PageNo, u32) {

@@ -1,11 +1,8 @@
 //! Overflow chains: values of every length are read as they were written, freed chains free their
 //! pages, damage and a full disk are errors.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::{Error, PageNo};
 use holdfast_io::MemoryDisk;
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp, SplitMix64};
@@ -13,6 +10,8 @@ use holdfast_tree::node::body_len;
 use holdfast_tree::overflow::{self, OverflowRef};
 use holdfast_tree::{PageSet, Severity};
 use holdfast_wal::SpaceClass;
+
+use crate::common::*;
 
 fn lengths(page_size: usize) -> Vec<usize> {
     let page = overflow::data_len(page_size);

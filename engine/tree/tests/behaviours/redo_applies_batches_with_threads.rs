@@ -1,14 +1,13 @@
 //! Redo applies a batch of records page by page, with several threads: the tree is the same
 //! whatever part of the log a batch holds, and however many pages a thread finds in it.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_io::Disk;
 use holdfast_metrics::Counter;
 use holdfast_testkit::{CrashDisk, SplitMix64};
+
+use crate::common::*;
 
 const ROWS: u64 = 6_000;
 

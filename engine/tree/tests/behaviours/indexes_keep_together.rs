@@ -5,16 +5,15 @@
 //! because the file grew only when it was full. A table filled by INSERTs had two or three pages of
 //! its rows in sequence, and a dump of it on a spinning disk made a seek for each of these groups.
 
-mod common;
-
 use std::ops::Bound;
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::IndexId;
 use holdfast_io::{ManualClock, MemoryDisk};
 use holdfast_testkit::{DiskModel, ModelDisk, SplitMix64};
 use holdfast_tree::{Direction, Tree};
+
+use crate::common::*;
 
 const ROWS: u32 = 30_000;
 

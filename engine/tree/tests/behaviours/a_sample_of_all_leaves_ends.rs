@@ -1,11 +1,9 @@
 //! A sample makes a look for each leaf that is asked for. Of a caller that wants all leaves,
 //! however many there are, it looked for as many as the number says, and that was without an end.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Bed, Setup, put};
+use crate::common::{Bed, Setup, put};
 
 #[test]
 fn and_shows_every_key() {
