@@ -1,10 +1,8 @@
 //! The cleaner is awake for dirty pages that are about to be evicted, not for evictions.
-#![cfg(not(any(loom, shuttle)))]
 
-mod common;
-
-use common::Bed;
 use holdfast_metrics::Counter;
+
+use crate::common::Bed;
 
 const FRAMES: u32 = 8192;
 const PAGES: u32 = 2 * FRAMES;

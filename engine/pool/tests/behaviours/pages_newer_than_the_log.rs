@@ -1,13 +1,11 @@
 //! A page is written after its log, so one that is newer than the end of the log says that the log
 //! has lost its end. Its rows were once shown, even of transactions that the log did not have.
-#![cfg(not(any(loom, shuttle)))]
 
-mod common;
-
-use common::{Bed, PAGE, open_space, read};
 use holdfast_base::{Lsn, PageNo, SpaceId, page};
 use holdfast_io::{FileKind, OpenOptions};
 use holdfast_pool::restore_torn_pages;
+
+use crate::common::{Bed, PAGE, open_space, read};
 
 /// A page of another space, of LSN `lsn`, at its place on the disk.
 fn written_at(bed: &Bed, lsn: Lsn) -> Vec<u8> {

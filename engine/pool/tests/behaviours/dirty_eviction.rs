@@ -1,11 +1,9 @@
 //! A pool that is full of dirty pages writes some itself; the log is always ahead of the pages.
-#![cfg(not(any(loom, shuttle)))]
 
-mod common;
-
-use common::{Bed, PAGE};
 use holdfast_base::page;
 use holdfast_metrics::Counter;
+
+use crate::common::{Bed, PAGE};
 
 fn all_written_pages_are_covered_by_the_log(bed: &Bed) {
     let file = bed.space.file();

@@ -1,11 +1,9 @@
 //! Frames set aside for structure changes: bounded, first come first served, given back.
-#![cfg(not(any(loom, shuttle)))]
 
-mod common;
-
-use common::Bed;
 use holdfast_base::{Error, PageNo};
 use holdfast_pool::RESERVED_MAX;
+
+use crate::common::Bed;
 
 #[test]
 fn reserved_frames_are_used_and_the_rest_goes_back() {

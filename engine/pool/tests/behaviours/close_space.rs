@@ -1,10 +1,8 @@
 //! Spaces are closed, with or without their changes, while others use them.
-#![cfg(not(any(loom, shuttle)))]
 
-mod common;
-
-use common::{Bed, open_space, read, update};
 use holdfast_base::{Error, PageNo, SpaceId};
+
+use crate::common::{self, Bed, open_space, read, update};
 
 #[test]
 fn a_closed_space_was_written() {

@@ -1,12 +1,10 @@
 //! The checkpointer keeps the age of the log where it belongs, without being asked.
-#![cfg(not(any(loom, shuttle)))]
 
-mod common;
-
-use common::Bed;
 use holdfast_base::PageNo;
 use holdfast_metrics::Counter;
 use holdfast_wal::SpaceClass;
+
+use crate::common::Bed;
 
 #[test]
 fn the_age_settles_and_nobody_runs_out_of_log() {

@@ -1,12 +1,10 @@
 //! Policies and their settings change at run time; the pages stay.
-#![cfg(not(any(loom, shuttle)))]
 
-mod common;
-
-use common::Bed;
 use holdfast_base::PageNo;
 use holdfast_metrics::Counter;
 use holdfast_policy::PolicyKind;
+
+use crate::common::Bed;
 
 #[test]
 fn pages_stay_when_the_policy_changes() {

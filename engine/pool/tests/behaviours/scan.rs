@@ -1,15 +1,13 @@
 //! Declared scans and read-ahead stay within the scan budget.
-#![cfg(not(any(loom, shuttle)))]
-
-mod common;
 
 use std::sync::Arc;
 
-use common::{Bed, PAGE};
 use holdfast_base::PageNo;
 use holdfast_io::MemoryDisk;
 use holdfast_metrics::Counter;
 use holdfast_pool::AccessKind;
+
+use crate::common::{Bed, PAGE};
 
 fn hot_pages_resident(bed: &Bed) -> usize {
     (0..60).filter(|&no| bed.pool.is_resident(&bed.space, PageNo(no))).count()

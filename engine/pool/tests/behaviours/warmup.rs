@@ -1,12 +1,10 @@
 //! The hot pages come back after a restart, those of a scan do not.
-#![cfg(not(any(loom, shuttle)))]
 
-mod common;
-
-use common::{Bed, config, open_space};
 use holdfast_base::{PageNo, SpaceId};
 use holdfast_metrics::Metrics;
 use holdfast_pool::{AccessKind, Pool};
+
+use crate::common::{self, Bed, config, open_space};
 
 #[test]
 fn hot_pages_are_loaded_again() {

@@ -1,17 +1,15 @@
 //! Many threads on few frames: every one makes progress, and no change is lost.
-#![cfg(not(any(loom, shuttle)))]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{Bed, change, read_optimistic, value};
 use holdfast_base::PageNo;
 use holdfast_io::MemoryDisk;
 use holdfast_policy::PolicyKind;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+
+use crate::common::{self, Bed, change, read_optimistic, value};
 
 fn run(bed: &Bed, threads: u32, writers: u32, pages: u32, operations: u32) {
     bed.create_many(0);

@@ -1,17 +1,15 @@
 //! Pages torn by a power cut are restored from the double-write file.
-#![cfg(not(any(loom, shuttle)))]
-
-mod common;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use common::{Bed, PAGE, open_space, value};
 use holdfast_base::{Lsn, SpaceId, page};
 use holdfast_io::MemoryDisk;
 use holdfast_metrics::Counter;
 use holdfast_pool::{DoubleWrite, PoolConfig, Space, restore_torn_pages};
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
+
+use crate::common::{self, Bed, PAGE, open_space, value};
 
 fn log(bed: &Bed) -> Range<Lsn> {
     bed.wal.checkpoint_lsn()..bed.wal.end_lsn()

@@ -1,12 +1,8 @@
 //! A page that is written again relies on the image that it has in the double-write file, as long
 //! as the log reaches back to that.
-#![cfg(not(any(loom, shuttle)))]
-
-mod common;
 
 use std::sync::Arc;
 
-use common::{Bed, PAGE, UUID, open_space, put_value, value, wal_config};
 use holdfast_base::codec::get_u64;
 use holdfast_base::{PageId, SpaceId, page};
 use holdfast_io::{FileKind, MemoryDisk, OpenOptions};
@@ -14,6 +10,8 @@ use holdfast_metrics::{Counter, Metrics};
 use holdfast_pool::{PoolConfig, restore_torn_pages};
 use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp};
 use holdfast_wal::Wal;
+
+use crate::common::{self, Bed, PAGE, UUID, open_space, put_value, value, wal_config};
 
 /// Slots of an area.
 const AREA: u64 = 128;

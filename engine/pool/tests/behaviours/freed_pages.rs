@@ -1,12 +1,10 @@
 //! A page that was given back is written as a free page, once; then its frame is free for others,
 //! and no page has to be evicted.
-#![cfg(not(any(loom, shuttle)))]
 
-mod common;
-
-use common::Bed;
 use holdfast_base::PageNo;
 use holdfast_base::page::{OFF_TYPE, PageType};
+
+use crate::common::{self, Bed};
 
 fn free(bed: &Bed, no: u32) {
     let acc = bed.access();

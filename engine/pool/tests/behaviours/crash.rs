@@ -5,14 +5,10 @@
 //! Short lives exercise the beginnings. In long ones the same pages are written many times, so that
 //! writes rely on older images in the double-write file, and checkpoints pass these. In wide ones
 //! there are more pages than the file has slots.
-#![cfg(not(any(loom, shuttle)))]
-
-mod common;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use common::{PAGE, UUID, change, config, file_name, open_space, put_value, read, value, wal_config};
 use holdfast_base::codec::get_u64;
 use holdfast_base::{Lsn, PageId, PageNo, Result, SpaceId};
 use holdfast_io::{Disk, FileKind, OpenOptions};
@@ -22,6 +18,8 @@ use holdfast_testkit::CrashDisk;
 use holdfast_wal::Wal;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+
+use crate::common::{self, PAGE, UUID, change, config, file_name, open_space, put_value, read, value, wal_config};
 
 /// What was logged: end of the group, page, value.
 type Journal = Vec<(Lsn, u32, u64)>;

@@ -1,17 +1,15 @@
 //! A disk that fails: the thread that asked gets the error, pages stay dirty, nothing is lost, and
 //! it goes on afterwards.
-#![cfg(not(any(loom, shuttle)))]
-
-mod common;
 
 use std::sync::Arc;
 
-use common::{Bed, PAGE, create, open_space};
 use holdfast_base::{Error, SpaceId};
 use holdfast_io::MemoryDisk;
 use holdfast_metrics::Counter;
 use holdfast_pool::PoolConfig;
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
+
+use crate::common::{self, Bed, PAGE, create, open_space};
 
 const TABLE: &str = "t16.hf";
 

@@ -1,18 +1,16 @@
 //! Pages of a file that promises atomic writes need no image in the double-write file. The promise
 //! comes with the first such write of a life, and may be taken back: so it is asked for with every
 //! batch, not once when the space is opened.
-#![cfg(not(any(loom, shuttle)))]
-
-mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use common::{Bed, PAGE, create, open_space, read, update};
 use holdfast_base::{Error, Result, SpaceId};
 use holdfast_io::{DirLock, DirLockMode, Disk, File, MemoryDisk, OpenOptions, ReadAt, WriteAt};
 use holdfast_metrics::Counter;
 use holdfast_pool::DoubleWrite;
+
+use crate::common::{Bed, PAGE, create, open_space, read, update};
 
 /// The length of the writes that the files promise to do all or none, and whether a write of pages
 /// is refused next, which takes the promise back.

@@ -1,6 +1,5 @@
 //! What the pool's tests share: a pool over a log on some disk, and pages that say what was last
 //! done to them.
-#![allow(dead_code)]
 
 use std::sync::Arc;
 

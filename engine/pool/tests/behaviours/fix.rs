@@ -1,12 +1,10 @@
 //! Fixing pages in the three ways: what is made is read back, in the pool and after it left it.
-#![cfg(not(any(loom, shuttle)))]
 
-mod common;
-
-use common::{Bed, read_optimistic, value};
 use holdfast_base::{Error, PageNo};
 use holdfast_metrics::Counter;
 use holdfast_pool::{AccessKind, PageRead};
+
+use crate::common::{self, Bed, read_optimistic, value};
 
 #[test]
 fn pages_come_back_after_they_were_evicted() {

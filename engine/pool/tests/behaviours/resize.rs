@@ -1,18 +1,16 @@
 //! The pool changes its size while it is used.
-#![cfg(not(any(loom, shuttle)))]
-
-mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use common::{Bed, PAGE, update};
 use holdfast_base::{Error, PageNo};
 use holdfast_io::MemoryDisk;
 use holdfast_pool::{Pool, Space};
 use holdfast_testkit::{Fault, FaultDisk, FaultOp, HookedDisk};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
+
+use crate::common::{Bed, PAGE, update};
 
 fn frames(bed: &Bed, n: u64) -> Result<(), Error> {
     bed.pool.resize(n * PAGE as u64)

@@ -3,15 +3,13 @@
 //!
 //! A scan may wait for the read-ahead longer than the delay. If that wait counted, its next touch
 //! of the page would come after the delay and make the page young.
-#![cfg(not(any(loom, shuttle)))]
-
-mod common;
 
 use std::time::Duration;
 
-use common::Bed;
 use holdfast_base::PageNo;
 use holdfast_policy::PolicyKind;
+
+use crate::common::Bed;
 
 #[test]
 fn a_wait_for_the_page_is_no_part_of_the_delay() {

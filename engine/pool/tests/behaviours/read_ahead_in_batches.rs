@@ -1,16 +1,14 @@
 //! Pages read ahead are read together, in one pass of the disk's arm, and one that is bad leaves
 //! the others alone.
-#![cfg(not(any(loom, shuttle)))]
-
-mod common;
 
 use std::sync::Arc;
 
-use common::{Bed, PAGE, file_name};
 use holdfast_base::{PageNo, SpaceId};
 use holdfast_io::{ManualClock, MemoryDisk};
 use holdfast_pool::AccessKind;
 use holdfast_testkit::{DiskModel, FaultDisk, ModelDisk};
+
+use crate::common::{Bed, PAGE, file_name};
 
 fn pages(range: std::ops::Range<u32>) -> Vec<PageNo> {
     range.map(PageNo).collect()

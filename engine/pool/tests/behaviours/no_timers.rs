@@ -1,6 +1,5 @@
 //! A thread that needs a frame never sleeps for a while: the crate has no sleeps and no timed waits
 //! at all.
-#![cfg(not(any(loom, shuttle)))]
 
 use std::path::Path;
 
