@@ -1,16 +1,15 @@
 //! What a commit waits for: durability, the system, or nothing. What is not durable when it returns
 //! is so a while later, and when the log is closed.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::*;
 use holdfast_base::Lsn;
 use holdfast_io::MemoryDisk;
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
 use holdfast_wal::{FlushAtCommit, Wal};
+
+use crate::common::*;
 
 fn commit(wal: &Arc<Wal>, durability: FlushAtCommit) -> Lsn {
     let (_, end) = wal.append(b"a commit").unwrap();

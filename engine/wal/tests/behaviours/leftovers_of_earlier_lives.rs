@@ -1,13 +1,12 @@
 //! Intact groups that an earlier life left behind the end of the log are never read as log.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::Lsn;
 use holdfast_io::{Disk, MemoryDisk};
 use holdfast_wal::EndReason;
+
+use crate::common::*;
 
 /// A log with a torn group of 64 bytes and, behind it, an intact group of life 1.
 fn with_leftover() -> (Arc<MemoryDisk>, Lsn, Lsn) {

@@ -1,16 +1,15 @@
 //! Without room for the next segment, the statement that needs it gets an error, nothing is lost,
 //! and the log goes on once there is room.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::Error;
 use holdfast_io::{Disk, MemoryDisk};
 use holdfast_metrics::Metrics;
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
 use holdfast_wal::{SpaceClass, Wal, WalConfig};
+
+use crate::common::*;
 
 fn full(disk: &FaultDisk) {
     for op in [FaultOp::SetLen, FaultOp::Write] {

@@ -1,13 +1,12 @@
 //! A log can be read on a disk that refuses every write.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_io::MemoryDisk;
 use holdfast_testkit::{Fault, FaultDisk, FaultOp};
 use holdfast_wal::{EndReason, LogReader};
+
+use crate::common::*;
 
 #[test]
 fn dump_needs_no_writes() {

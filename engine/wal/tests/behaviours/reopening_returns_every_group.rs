@@ -1,15 +1,14 @@
 //! What was appended and flushed comes back in order, over segment borders, laps of the buffer, and
 //! several lives.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::{Error, Lsn};
 use holdfast_io::MemoryDisk;
 use holdfast_metrics::Metrics;
 use holdfast_wal::{EndReason, LogReader, SpaceClass, Wal, WalConfig};
+
+use crate::common::*;
 
 #[test]
 fn groups_come_back_after_every_stop() {

@@ -1,16 +1,15 @@
 //! After a failed write or sync of the log nothing succeeds any more, and every waiter gets the
 //! error.
 
-mod common;
-
 use std::sync::Arc;
 use std::thread;
 
-use common::*;
 use holdfast_base::Error;
 use holdfast_io::MemoryDisk;
 use holdfast_testkit::{Fault, FaultDisk, FaultOp};
 use holdfast_wal::SpaceClass;
+
+use crate::common::*;
 
 fn faulty() -> (Arc<FaultDisk>, Arc<holdfast_wal::Wal>) {
     let disk = Arc::new(FaultDisk::new(Arc::new(MemoryDisk::new())));

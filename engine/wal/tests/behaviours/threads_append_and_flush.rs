@@ -1,17 +1,16 @@
 //! Many threads append, flush, and checkpoint at once. Everything that was flushed is present, in
 //! LSN order.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-use common::*;
 use holdfast_io::MemoryDisk;
 use holdfast_metrics::{Counter, Metrics};
 use holdfast_wal::{LogReader, SpaceClass, Wal};
+
+use crate::common::*;
 
 #[test]
 fn every_group_of_every_thread_is_there_once() {

@@ -1,15 +1,14 @@
 //! A bad place is the torn tail of the last writes, unless something proves that it was durable.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::Lsn;
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_metrics::Metrics;
 use holdfast_testkit::{Fault, FaultDisk, FaultOp};
 use holdfast_wal::{EndReason, Wal, WalConfig};
+
+use crate::common::*;
 
 /// A log of `n` groups, each flushed by itself; not closed.
 fn flushed_one_by_one(n: u64) -> (Arc<MemoryDisk>, Vec<(Lsn, Lsn)>) {

@@ -2,16 +2,15 @@
 //! that was flushed. The cuts repeat, also during recovery, and leave groups of all lives behind
 //! the end.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::Lsn;
 use holdfast_metrics::Metrics;
 use holdfast_testkit::CrashDisk;
 use holdfast_wal::Wal;
 use proptest::prelude::*;
+
+use crate::common::*;
 
 #[derive(Clone, Debug)]
 enum Op {

@@ -1,19 +1,18 @@
 //! Tickets: the limits of the classes, the wait for the checkpoint, first come first served, the
 //! throttle.
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use common::*;
 use holdfast_base::{Error, limits};
 use holdfast_io::MemoryDisk;
 use holdfast_metrics::Metrics;
 use holdfast_wal::{SpaceClass, Wal, WalConfig};
+
+use crate::common::*;
 
 fn fresh() -> Arc<Wal> {
     create(&Arc::new(MemoryDisk::new()))

@@ -2,12 +2,11 @@
 //! a part of it on the disk. The next process takes it for the newest one. It wrote the next slot
 //! over the only one on the disk; if its sync failed, too, a power cut left no intact slot.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultOp};
+
+use crate::common::*;
 
 const GROUPS: u64 = 5;
 

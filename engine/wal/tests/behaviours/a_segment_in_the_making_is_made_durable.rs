@@ -2,12 +2,11 @@
 //! cache. The next process takes it for a part of the log. A power cut took the file's name, or its
 //! header, and all commits in it.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_testkit::{CrashDisk, Fault, FaultDisk, FaultKind, FaultOp};
+
+use crate::common::*;
 
 /// Appends groups of 10,000 bytes until that fails; how many.
 fn append_all(wal: &holdfast_wal::Wal) -> u64 {

@@ -2,13 +2,12 @@
 //! that the device does not return: it is passed over, and stays as it is. It kept the database
 //! shut. A file that may hold log does so still.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_testkit::{Fault, FaultDisk, FaultKind, FaultOp};
+
+use crate::common::*;
 
 /// A log whose checkpoint has passed some of its files, which are still there, with one group
 /// behind it. The names of all, and the number of those that it has passed.

@@ -1,14 +1,13 @@
 //! The tail follows the live log while segments are recycled, and its copy opens as a log.
 
-mod common;
-
 use std::sync::Arc;
 use std::thread;
 
-use common::*;
 use holdfast_base::Lsn;
 use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_wal::LogCopy;
+
+use crate::common::*;
 
 fn len_of(disk: &MemoryDisk, name: &str) -> u64 {
     disk.open(name, OpenOptions::new(FileKind::Log)).unwrap().len().unwrap()

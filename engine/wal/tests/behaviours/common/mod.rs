@@ -1,5 +1,4 @@
 //! Helpers of the log's tests.
-#![allow(dead_code, missing_docs)]
 
 use std::sync::Arc;
 

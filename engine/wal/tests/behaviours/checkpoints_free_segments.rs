@@ -1,15 +1,14 @@
 //! The checkpoint: what it stores, what it recycles, what it refuses.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::*;
 use holdfast_base::Lsn;
 use holdfast_io::{Disk, MemoryDisk};
 use holdfast_metrics::Metrics;
 use holdfast_testkit::{Fault, FaultDisk, FaultOp};
 use holdfast_wal::{Wal, WalConfig};
+
+use crate::common::*;
 
 #[test]
 fn recovery_begins_at_the_checkpoint_with_its_payload() {
