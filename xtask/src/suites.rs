@@ -6,7 +6,7 @@ use anyhow::bail;
 use holdfast_server::{Cache, Release};
 
 use holdfast_chores::needs::{self, CHROMIUM, DOWNLOADER};
-use holdfast_chores::run::{cargo, cargo_nightly, check, program_of_the_tests, works};
+use holdfast_chores::run::{behaviours, cargo, cargo_nightly, check, program_of_the_tests, works};
 use holdfast_chores::{bare, bench, fuzz, guide, lints, packages, release, sanitizers, simulation, verdicts};
 use holdfast_mariadb_tests as mariadb;
 
@@ -303,11 +303,9 @@ fn lab_released() -> anyhow::Result<Outcome> {
 
 /// The tests that take a sample of all faults by default take all of them.
 fn faults_exhaustive() -> anyhow::Result<Outcome> {
-    let tests = ["a_failing_disk_loses_nothing", "a_small_cache_meets_a_failing_disk", "flipped_bits_are_noticed"];
-    for name in tests {
-        check(cargo(&format!("test --package holdfast-engine --test {name}")).env("HOLDFAST_EXHAUSTIVE", "1"))?;
-    }
-    Ok(Outcome::Passed)
+    let names = ["a_failing_disk_loses_nothing", "a_small_cache_meets_a_failing_disk", "flipped_bits_are_noticed"];
+    let test = format!("test {}", behaviours("holdfast-engine", &names)?);
+    passed(check(cargo(&test).env("HOLDFAST_EXHAUSTIVE", "1")))
 }
 
 /// The whole engine under a seeded scheduler.

@@ -35,6 +35,20 @@ pub fn program_of_the_tests(name: &str) -> anyhow::Result<Command> {
     built.map(Command::new).with_context(|| format!("cargo does not say where {name} is"))
 }
 
+/// What `cargo test` is told to run the tests of some behaviours of a crate of the engine: of files
+/// of its folder `tests/behaviours`.
+///
+/// # Errors
+/// If there is no such file: of a name that is none no test would run, which counts as passed.
+pub fn behaviours(package: &str, names: &[&str]) -> anyhow::Result<String> {
+    let folder = root().join("engine").join(package.trim_start_matches("holdfast-")).join("tests/behaviours");
+    for name in names {
+        ensure!(folder.join(name).with_extension("rs").is_file(), "{} has no {name}", folder.display());
+    }
+    let filters: Vec<String> = names.iter().map(|name| format!("{name}::")).collect();
+    Ok(format!("--package {package} --test behaviours -- {}", filters.join(" ")))
+}
+
 /// Builds, and returns the executable that Cargo's messages name last.
 ///
 /// # Errors
@@ -56,7 +70,14 @@ fn executable(messages: &str, name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::executable;
+    use super::{behaviours, executable};
+
+    #[test]
+    fn a_behaviour_has_to_be_there() {
+        let arguments = behaviours("holdfast-wal", &["torn_tail_or_damage"]).unwrap();
+        assert_eq!(arguments, "--package holdfast-wal --test behaviours -- torn_tail_or_damage::");
+        assert!(behaviours("holdfast-wal", &["torn_tail_or_damage", "gone"]).is_err());
+    }
 
     #[test]
     fn cargo_says_where_a_program_is() {

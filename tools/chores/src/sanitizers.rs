@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::Context;
 
-use crate::run::{cargo, cargo_nightly, check, works};
+use crate::run::{behaviours, cargo, cargo_nightly, check, works};
 
 /// Where programs and Rust code with sanitizers are built.
 const FOLDER: &str = "target/sanitizers";
@@ -16,8 +16,8 @@ const FOLDER: &str = "target/sanitizers";
 /// ThreadSanitizer's findings that are meant, with the reasons.
 const MEANT: &str = "tools/chores/thread-sanitizer.supp";
 
-/// The tests in which threads meet, by package: names of integration tests, then of unit tests; all
-/// unit tests if none is named.
+/// The tests in which threads meet, by package: behaviours, then unit tests; all unit tests if
+/// none is named.
 const THREADS: [(&str, &[&str], &str); 7] = [
     (
         "holdfast-wal",
@@ -115,17 +115,17 @@ pub fn threads() -> anyhow::Result<()> {
     let options = format!("suppressions={}:halt_on_error=1:second_deadlock_stack=1", suppressions.display());
     let host = "x86_64-unknown-linux-gnu";
     for (package, tests, units) in THREADS {
-        let names: Vec<String> = tests.iter().map(|name| format!("--test {name}")).collect();
         // Not the examples in comments, for which the library would be built again without checks.
-        let mut runs = vec![if names.is_empty() { "--lib --".into() } else { format!("{} --", names.join(" ")) }];
+        let lib = format!("--package {package} --lib -- {units}");
+        let mut runs = vec![if tests.is_empty() { lib.clone() } else { behaviours(package, tests)? }];
         if !units.is_empty() {
-            runs.push(format!("--lib -- {units}"));
+            runs.push(lib);
         }
         for run in runs {
             // One test at a time: frames are mapped by calls that the sanitizer does not see.
             // Two databases that had the same address one after the other would race.
             let alone = "--test-threads=1";
-            let line = format!("test -Zbuild-std --target {host} --target-dir {FOLDER} -p {package} {run} {alone}");
+            let line = format!("test -Zbuild-std --target {host} --target-dir {FOLDER} {run} {alone}");
             let mut command = cargo_nightly(&line);
             command.env("RUSTFLAGS", "-Zsanitizer=thread").env("TSAN_OPTIONS", &options);
             check(&mut command).with_context(|| format!("threads of {package}"))?;
@@ -151,4 +151,16 @@ fn has_library_source() -> bool {
     let sysroot = Command::new("rustup").args(["run", "nightly", "rustc", "--print", "sysroot"]).output();
     let lock = |path: &str| PathBuf::from(path.trim()).join("lib/rustlib/src/rust/library/Cargo.lock").exists();
     sysroot.is_ok_and(|output| output.status.success() && lock(&String::from_utf8_lossy(&output.stdout)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{THREADS, behaviours};
+
+    #[test]
+    fn the_tests_are_there() {
+        for (package, tests, _) in THREADS {
+            behaviours(package, tests).unwrap();
+        }
+    }
 }
