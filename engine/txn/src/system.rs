@@ -122,7 +122,7 @@ impl std::ops::Deref for OpenView {
 
 impl Drop for OpenView {
     fn drop(&mut self) {
-        if self.view.let_go() || holdfast_base::planted!("held-view-closed") {
+        if self.view.release() || holdfast_base::planted!("held-view-closed") {
             self.system.purger.close_view(&self.view);
         }
     }

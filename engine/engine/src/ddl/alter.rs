@@ -292,7 +292,9 @@ fn replace(
     let records: Vec<_> = changes.iter().map(|c| (c.old.name.as_str(), &c.record, &c.unused)).collect();
     // The record with these options would be that of the table as it was.
     if let Some((name, _)) = options.iter().find(|(name, _)| records.iter().any(|(changed, ..)| changed == name)) {
-        return Err(Error::invalid(format!("what is kept with table `{name}` is said by its change")));
+        return Err(Error::invalid(format!(
+            "table `{name}` is altered by this call: its options belong to the change"
+        )));
     }
     let others = with_options(instance, options)?;
     let replaced = instance.catalog.replace_all(&instance.txns, &records, &named(&others));

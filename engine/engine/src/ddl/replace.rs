@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::ddl::tables::{
     Plan, build, durability_for_all, find, forget, keep_file, keep_file_of, keep_writers_out,
-    keep_writers_out_for_good, let_file_go, let_go, make, named, open_new,
+    keep_writers_out_for_good, make, mark_file_removable, named, open_new, release_table,
 };
 use crate::instance::Instance;
 use crate::schema::catalog::TableRecord;
@@ -75,7 +75,7 @@ fn replace(instance: &Instance, replacements: &[Replacement]) -> Result<Result<(
     let _ddl = instance.ddl.lock();
     let tables = replacements.iter().map(|one| one.table(instance)).collect::<Result<Vec<_>>>()?;
     let stay = || replacements.iter().for_each(|one| keep_file_of(&one.old));
-    replacements.iter().try_for_each(|one| let_file_go(instance, &one.old)).inspect_err(|_| stay())?;
+    replacements.iter().try_for_each(|one| mark_file_removable(instance, &one.old)).inspect_err(|_| stay())?;
     let replaced = instance.catalog.replace_each(&instance.txns, &named(&tables), durability_for_all(&tables));
     if let (Err(error), Some(first)) = (&replaced, tables.first())
         && !instance.may_have(&first.name, &first.record)
@@ -86,7 +86,7 @@ fn replace(instance: &Instance, replacements: &[Replacement]) -> Result<Result<(
     for (table, Replacement { old, .. }) in tables.into_iter().zip(replacements) {
         // If it is not durable, only the next open knows which of the two files is the table's.
         if replaced.is_ok() {
-            let_go(instance, old);
+            release_table(instance, old);
         }
         let lifetime = table.store.file.lifetime;
         store::begin_now(&instance.txns, lifetime, table.store.all_indexes());
@@ -163,7 +163,7 @@ pub(crate) fn replace_by(instance: &Instance, tables: Vec<(&mut Anew, &[u8])>) -
 impl Drop for Anew {
     fn drop(&mut self) {
         if self.closed.is_some() && !self.instance.leak_in_child() {
-            let_go(&self.instance, &self.new);
+            release_table(&self.instance, &self.new);
         }
     }
 }

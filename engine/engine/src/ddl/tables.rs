@@ -447,7 +447,7 @@ pub(super) fn keep_file_of(table: &TableHandle) {
 /// Marks a table's file as one that an open may remove when the catalog does not know it. A damaged
 /// file is not marked: after a crash in the middle of a drop it stays, because nothing says whose
 /// it is. A file that says that it is another database's, or another table's, stays in any case.
-pub(super) fn let_file_go(instance: &Instance, table: &TableHandle) -> Result<()> {
+pub(super) fn mark_file_removable(instance: &Instance, table: &TableHandle) -> Result<()> {
     if table.store.file.lifetime == Lifetime::Temporary {
         // It has said so since it was created.
         return instance.check();
@@ -481,7 +481,7 @@ fn give_file_up(instance: &Instance, table: &TableHandle, error: Error) -> Resul
 }
 
 /// Releases a table that the catalog does not have, or not any more.
-pub(super) fn let_go(instance: &Instance, table: &TableHandle) {
+pub(super) fn release_table(instance: &Instance, table: &TableHandle) {
     forget(instance, table);
     table.store.file.set_dropped();
     if holdfast_base::planted!("numbers-keep-a-table") {
@@ -509,10 +509,10 @@ pub(crate) fn drop_table(instance: &Instance, name: &str, wait: Duration) -> Res
         return Err(Error::TableNotFound(name.into()));
     }
     let remove = || instance.catalog.remove(&instance.txns, name, durability_for(&table));
-    let removed = let_file_go(instance, &table).and_then(|()| remove());
+    let removed = mark_file_removable(instance, &table).and_then(|()| remove());
     let removed = removed.or_else(|error| give_file_up(instance, &table, error).and_then(|()| remove()));
     removed.inspect_err(|_| keep_file_of(&table))?;
-    let_go(instance, &table);
+    release_table(instance, &table);
     instance.publish(Some(name), None);
     Ok(())
 }

@@ -42,7 +42,7 @@ pub(crate) fn open_space(
         return Err(Error::damaged_file(name, "it is missing"));
     }
     match SpaceFile::open(store, disk, id, name, meta.uuid, false) {
-        Err(Error::NotADatabase(_)) => Err(Error::damaged_file(name, "its header is not one")),
+        Err(Error::NotADatabase(_)) => Err(Error::damaged_file(name, "its first page is no header of a space")),
         result => result,
     }
 }

@@ -60,7 +60,7 @@ pub(crate) struct Instance {
     pub schema: Spread<RwLock<Local<Arc<Schema>>>>,
     /// Files named like those of tables that the catalog does not know, and that are not known to
     /// be leftovers.
-    pub strangers: Vec<String>,
+    pub foreign_files: Vec<String>,
     /// Files of the log that an open has passed over, since they cannot be read, and why.
     pub unread_log: Vec<(String, Error)>,
     /// The numbers that tables count up, by their spaces, of those that were opened for that. A
@@ -91,7 +91,7 @@ impl Instance {
         files: Files,
         txns: Arc<TxnSystem>,
         contents: (Catalog, NextIds),
-        strangers: Vec<String>,
+        foreign_files: Vec<String>,
     ) -> Instance {
         let metrics = environment.metrics;
         let (catalog, next) = contents;
@@ -119,7 +119,7 @@ impl Instance {
             schema: Spread::new(|| RwLock::new(Local::default())),
             sort_memory: Memory::default(),
             compacting: Mutex::default(),
-            strangers,
+            foreign_files,
             unread_log: files.unread_log,
             closed: AtomicBool::new(false),
             process: environment.lease.taker(),

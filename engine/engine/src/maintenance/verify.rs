@@ -92,7 +92,7 @@ pub(crate) fn verify(
     let mut run = Run { instance, options, progress, at, report: VerifyReport::default() };
     if options.tables.is_empty() {
         run.at.pages_total += pages(&instance.system) + pages(&instance.undo);
-        run.strangers()?;
+        run.foreign_files()?;
         run.pages("the catalog", &instance.system)?;
         run.pages("the undo logs", &instance.undo)?;
         let catalog = [Arc::clone(&instance.catalog.index)];
@@ -140,8 +140,8 @@ impl Run<'_> {
     }
 
     /// Files named like those of tables that are none's, and files that the log has passed over.
-    fn strangers(&mut self) -> Result<()> {
-        for name in &self.instance.strangers {
+    fn foreign_files(&mut self) -> Result<()> {
+        for name in &self.instance.foreign_files {
             if self.instance.disk.exists(name)? {
                 self.find(name, "no table has this file, and it is not known to be a leftover; move it away");
             }

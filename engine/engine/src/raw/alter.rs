@@ -76,7 +76,7 @@ impl RawDatabase {
             return Err(Error::invalid("the change of the table was made before"));
         }
         if !alters.iter().all(|alter| Arc::ptr_eq(self.instance(), &alter.instance)) {
-            return Err(Error::invalid("the change is one of another database"));
+            return Err(Error::invalid("the change belongs to another database"));
         }
         if alters.iter().any(|alter| !alter.alteration.added.is_empty() && !alter.load.is_finished()) {
             return Err(Error::invalid("an index that is added does not have its entries yet"));
@@ -86,7 +86,9 @@ impl RawDatabase {
             Some((alteration, outcome.as_ref()?))
         });
         let changes: Option<Vec<(&mut Alteration, &Outcome)>> = changes.collect();
-        let changes = changes.ok_or_else(|| Error::invalid("it was not said what becomes of the table"))?;
+        let changes = changes.ok_or_else(|| {
+            Error::invalid("the change names no new definition of the table: call `become_table` first")
+        })?;
         let (done, result) = crate::ddl::alter::commit(self.instance(), changes, others, wait);
         for alter in alters {
             alter.done = done;

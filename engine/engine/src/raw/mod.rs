@@ -254,7 +254,7 @@ impl RawDatabase {
     /// table may be damaged. [`Database::salvage_file`] saves their rows.
     #[must_use]
     pub fn files_of_no_table(&self) -> &[String] {
-        &self.instance().strangers
+        &self.instance().foreign_files
     }
 
     /// Bytes of the longest key.

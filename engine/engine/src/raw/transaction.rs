@@ -132,7 +132,7 @@ impl RawTransaction {
         if Arc::ptr_eq(&**self.instance, &table.instance) {
             return Ok(());
         }
-        Err(Error::invalid(format!("table `{}` is one of another database", table.name())))
+        Err(Error::invalid(format!("table `{}` belongs to another database", table.name())))
     }
 
     fn enter(&mut self, table: &RawTable) -> Result<()> {

@@ -31,7 +31,7 @@ pub(super) struct Collected {
 
 impl Collected {
     pub(super) fn push(&mut self, key: &[u8], prefix: usize, value: NewValue<'_>) -> Result<()> {
-        let len = |n: usize| u32::try_from(n).map_err(|_| Error::invalid("an entry of 4 GB"));
+        let len = |n: usize| u32::try_from(n).map_err(|_| Error::invalid("an entry of 4 GiB or more cannot be sorted"));
         let entry = Entry {
             at: self.bytes.len(),
             key: len(key.len())?,

@@ -29,11 +29,11 @@ pub(crate) fn start(environment: Environment, mut files: Files, txns: Arc<TxnSys
     txns.register(&catalog.index);
     let Contents { tables: mut records, next, unused } = catalog.read(&txns)?;
     settle_doubts(&environment, &mut files, &mut records, next)?;
-    let strangers = remove_orphans(&environment, &mut files, &records, next)?;
+    let foreign_files = remove_orphans(&environment, &mut files, &records, next)?;
     let provider = Arc::clone(&txns);
     files.store.pool().set_checkpoint_payload(move |_| provider.checkpoint_payload());
     let (opened, withheld) = (std::mem::take(&mut files.opened), std::mem::take(&mut files.withheld));
-    let instance = Arc::new(Instance::new(environment, files, txns, (catalog, next), strangers));
+    let instance = Arc::new(Instance::new(environment, files, txns, (catalog, next), foreign_files));
     // A reader cannot drop what an earlier run left of temporary tables, and passes over it.
     records.retain(|(_, record)| !(instance.read_only && record.temporary));
     let schema = open_tables(&instance, (opened, withheld), records);
@@ -132,7 +132,10 @@ fn settle_doubts(
     if next.are_above(records.iter().map(|(_, record)| record)) {
         return Ok(());
     }
-    Err(Error::damaged_file(SYSTEM.1, "the catalog would give out numbers that its tables have"))
+    Err(Error::damaged_file(
+        SYSTEM.1,
+        "the next number in the catalog is already that of a table: restore a backup, or salvage",
+    ))
 }
 
 /// The file of a table, which is opened if it is not.
@@ -144,7 +147,7 @@ fn opened<'f>(environment: &Environment, files: &'f mut Files, id: SpaceId) -> &
 /// What is wrong with a table whose record cannot be decoded.
 pub(crate) fn unreadable(table: &str) -> String {
     format!(
-        "the catalog's record of table `{table}` is none, or contradicts its file; the table can be dropped, its file stays"
+        "the catalog's record of table `{table}` cannot be decoded, or contradicts its file; the table can be dropped, its file stays"
     )
 }
 
@@ -157,7 +160,7 @@ fn remove_orphans(
     records: &[(String, TableRecord)],
     next: NextIds,
 ) -> Result<Vec<String>> {
-    let (mut removed, mut strangers) = (Vec::new(), Vec::new());
+    let (mut removed, mut foreign_files) = (Vec::new(), Vec::new());
     let of_tables: HashSet<SpaceId> = records.iter().map(|(_, record)| record.space).collect();
     for name in environment.disk.list()? {
         let Some(id) = space_of(&name) else { continue };
@@ -166,7 +169,7 @@ fn remove_orphans(
         }
         match is_leftover(environment, files, next, id, &name) {
             Ok(true) if environment.disk.remove(&name).is_ok() => removed.push(id),
-            _ => strangers.push(name),
+            _ => foreign_files.push(name),
         }
     }
     if !removed.is_empty() {
@@ -181,7 +184,7 @@ fn remove_orphans(
     }
     // No table needs the log that is kept for the others.
     files.withheld.keys().filter(|id| !of_tables.contains(*id)).for_each(|id| files.store.pool().release(*id));
-    Ok(strangers)
+    Ok(foreign_files)
 }
 
 /// True if the file of a space that the catalog does not know was left by a creation or a drop of

@@ -24,7 +24,7 @@ use crate::core::Core;
 const ROUNDS: usize = 32;
 /// How far the cleaner looks while there is nothing for it to do: a partition's mutex is held
 /// meanwhile.
-const SIGHT: usize = 512;
+const LOOKAHEAD_MAX: usize = 512;
 
 /// How many of the `owed` pages the checkpointer writes at once. On a disk with one arm the sync of
 /// a commit waits behind all that is under way. A checkpointer that is behind owes more, and writes
@@ -101,7 +101,7 @@ impl Core {
     /// How many candidates are clean, `need` of which are known to be. Looks twice as far as the
     /// last time; 0 if there is a dirty one.
     fn clear_sight(&self, need: usize, last: usize) -> usize {
-        let farther = (2 * need.max(last)).min(SIGHT).min(self.active_frames() / 16);
+        let farther = (2 * need.max(last)).min(LOOKAHEAD_MAX).min(self.active_frames() / 16);
         if farther > need && self.dirty_among(farther).is_empty() { farther } else { 0 }
     }
 

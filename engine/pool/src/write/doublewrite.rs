@@ -339,8 +339,8 @@ impl DoubleWriter {
         }
     }
 
-    /// Nothing that needs these images is being written.
-    pub(crate) fn let_go(&self, slots: &Slots) {
+    /// Releases the slots of images that no write needs any more.
+    pub(crate) fn release_slots(&self, slots: &Slots) {
         let mut state = self.state.lock();
         slots.0.iter().for_each(|p| state.in_flight[(p.image.slot / AREA) as usize] -= 1);
         drop(state);

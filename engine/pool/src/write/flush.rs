@@ -212,7 +212,7 @@ impl Core {
             self.signals.wake_checkpointer();
         }
         if let Some(slots) = slots {
-            self.doublewrite.let_go(&slots);
+            self.doublewrite.release_slots(&slots);
         }
         self.image_memory.give(batch.images);
         (written, failure)

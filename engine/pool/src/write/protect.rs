@@ -9,8 +9,8 @@ use crate::write::doublewrite::{Page, Slots};
 
 impl Core {
     /// Sees to it that each of these pages has a durable image that recovery can start from, until
-    /// [`DoubleWriter::let_go`](crate::write::doublewrite::DoubleWriter::let_go). `images`: sealed,
-    /// those of the pages in their order. `write`: the batch in
+    /// its slots are [released](crate::write::doublewrite::DoubleWriter::release_slots). `images`:
+    /// sealed, those of the pages in their order. `write`: the batch in
     /// [`Unsynced`](crate::checkpoint::unsynced::Unsynced), which holds the checkpoint.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Core {
             file.sync(&self.wal)
         });
         if let Err(e) = written {
-            file.let_go(&slots);
+            file.release_slots(&slots);
             return Err(e);
         }
         file.rely_on(&slots);
@@ -44,7 +44,7 @@ impl Core {
             return Ok(slots);
         }
         // A checkpoint began meanwhile.
-        self.doublewrite.let_go(&slots);
+        self.doublewrite.release_slots(&slots);
         self.allocate(pages, Lsn::MAX)
     }
 

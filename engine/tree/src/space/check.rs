@@ -217,7 +217,7 @@ impl SpaceFile {
         }
         let head = self.store.pool().fix_exclusive(self.space(), PageNo(0), acc)?;
         let pages = header::SpaceHeader::decode(head.bytes())
-            .ok_or_else(|| self.damaged(PageNo(0), "the space header is not one"))?
+            .ok_or_else(|| self.damaged(PageNo(0), "it should be the header of a space"))?
             .pages;
         self.space().will_be_cut(pages);
         self.space().file().set_len(u64::from(pages) * self.page_size() as u64)?;

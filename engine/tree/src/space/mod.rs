@@ -262,7 +262,7 @@ impl SpaceFile {
     pub fn header(&self, acc: &Access<'_>) -> Result<SpaceHeader> {
         let page = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;
         let header = SpaceHeader::decode(&page);
-        let header = header.ok_or_else(|| Error::damaged_page(page.id(), "the space header is not one"))?;
+        let header = header.ok_or_else(|| Error::damaged_page(page.id(), "it should be the header of a space"))?;
         self.pages_of(&page)?;
         Ok(header)
     }
@@ -274,7 +274,7 @@ impl SpaceFile {
     fn fix_header(&self, mtr: &mut Mtr<'_>) -> Result<PageRef> {
         let header = mtr.fix(self.space(), PageNo(0))?;
         if mtr.bytes(header).get(OFF_TYPE) != Some(&(PageType::SpaceHeader as u8)) {
-            return Err(self.damaged(PageNo(0), "the space header is not one"));
+            return Err(self.damaged(PageNo(0), "it should be the header of a space"));
         }
         Ok(header)
     }
@@ -296,7 +296,7 @@ impl SpaceFile {
         // The file grows before the header counts more pages, and is truncated after it counts
         // fewer. With page 0 latched neither is half done.
         let header = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;
-        let damaged = || Error::damaged_page(header.id(), "the space header is not one");
+        let damaged = || Error::damaged_page(header.id(), "it should be the header of a space");
         let pages = SpaceHeader::decode(&header).ok_or_else(damaged)?.pages;
         let (file, page_size) = (self.space.file(), self.page_size() as u64);
         let there = file.len()? / page_size;
@@ -319,7 +319,7 @@ impl SpaceFile {
         let ticket = self.store.reserve(64, Store::class_of(acc))?;
         let mut mtr = self.store.begin(ticket, acc);
         let page = self.fix_header(&mut mtr)?;
-        let damaged = || self.store.damaged(mtr.id(page), "the space header is not one");
+        let damaged = || self.store.damaged(mtr.id(page), "it should be the header of a space");
         let known = SpaceHeader::decode(mtr.bytes(page)).ok_or_else(damaged)?.features.incompatible;
         let (offset, bytes) = (header::OFF_INCOMPATIBLE as u16, (known | feature).to_le_bytes());
         mtr.apply(page, &PageOp::WriteBytes { offset, bytes: &bytes })?;

@@ -83,7 +83,8 @@ pub enum Part {
 pub fn decode(body: &[u8]) -> Result<(OverflowRef, &[u8])> {
     let mut from = Reader::new(body);
     let chain = OverflowRef::decode(&mut from);
-    let chain = chain.ok_or_else(|| Error::damaged_file("a row", "its reference to a large value is not one"))?;
+    let chain =
+        chain.ok_or_else(|| Error::damaged_file("a row", "its reference to a large value cannot be decoded"))?;
     Ok((chain, from.rest()))
 }
 

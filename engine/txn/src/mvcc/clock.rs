@@ -40,7 +40,7 @@ pub const NUMBER_LIMIT: u64 = 1 << 62;
 /// Numbers that can be taken and not published.
 const RING: usize = if cfg!(any(loom, shuttle)) { 2 } else { 1024 };
 /// Checks of the ring before the thread does the work of another one.
-const PATIENCE: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
+const CHECKS_BEFORE_HELP: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 32 };
 /// Checks before the thread yields at each further one.
 const SPINS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 256 };
 /// Checks before the thread parks. loom would take a thread that has yielded for one that reads no
@@ -140,7 +140,7 @@ impl CommitClock {
                 return;
             }
             // The thread that has published the next number moves on itself, in general.
-            let may_move = last + 1 == no || checks >= PATIENCE;
+            let may_move = last + 1 == no || checks >= CHECKS_BEFORE_HELP;
             if may_move && self.move_on(last) {
                 continue;
             }

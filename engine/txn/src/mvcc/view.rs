@@ -55,7 +55,7 @@ pub struct View {
     low: TxnId,
     high: TxnId,
     gives_way: AtomicBool,
-    active_at_birth: OnceLock<Box<[TxnId]>>,
+    active_at_open: OnceLock<Box<[TxnId]>>,
     cancelled: AtomicBool,
     charges: Mutex<Charges>,
     /// Bytes that were charged to it since they were counted anew, whatever has become of them.
@@ -73,7 +73,7 @@ impl View {
 
     /// Drops one holder. Returns true if it was the last one, which then has to
     /// [close](Views::close) the view.
-    pub fn let_go(&self) -> bool {
+    pub fn release(&self) -> bool {
         self.holders.fetch_sub(1, Ordering::AcqRel) == 1
     }
 
@@ -92,7 +92,7 @@ impl View {
     /// True if purge no longer waits for it.
     #[must_use]
     pub fn is_long(&self) -> bool {
-        self.active_at_birth.get().is_some()
+        self.active_at_open.get().is_some()
     }
 
     /// Says that it may not be given up from now on: its transaction changes rows.
@@ -145,7 +145,7 @@ impl View {
         if id == TxnId::NONE {
             return true;
         }
-        if let Some(active) = self.active_at_birth.get() {
+        if let Some(active) = self.active_at_open.get() {
             return self.sees_long(id, active);
         }
         let visible = match map.status(id) {
@@ -154,7 +154,7 @@ impl View {
             TxnStatus::RolledBack => false,
         };
         // The map may have been cut while it was asked; then the view has become long before.
-        match self.active_at_birth.get() {
+        match self.active_at_open.get() {
             Some(active) => self.sees_long(id, active),
             None => visible,
         }
@@ -169,7 +169,7 @@ impl View {
     /// long.
     fn make_long(&self, window: &WindowGuard<'_>, map: &CommitMap) {
         let _ = window;
-        self.active_at_birth.get_or_init(|| {
+        self.active_at_open.get_or_init(|| {
             let in_window = (self.low.0..self.high.0).map(TxnId);
             let unseen = |id: &TxnId| !matches!(map.status(*id), TxnStatus::Committed(no) if no <= self.no);
             let mut active = map.stragglers_below(self.low);
@@ -250,7 +250,7 @@ impl Views {
             low,
             high,
             gives_way: AtomicBool::new(gives_way),
-            active_at_birth: OnceLock::new(),
+            active_at_open: OnceLock::new(),
             cancelled: AtomicBool::new(false),
             charges: Mutex::default(),
             charged: AtomicU64::new(0),

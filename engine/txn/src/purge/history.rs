@@ -47,7 +47,7 @@ impl CommittedLog {
 
     /// True if the log can be retired without a read or a write once no view needs it: it is quiet,
     /// of one page, and purge has not begun with it.
-    pub fn is_free_to_let_go(&self) -> bool {
+    pub fn is_retirable(&self) -> bool {
         self.is_quiet() && self.phase == Phase::New && self.log.pages() == 1
     }
 }

@@ -239,7 +239,7 @@ impl Purger {
             }
             if n == 0 {
                 committed.phase = Phase::Cutting { marks: false, copied: true };
-                committed.log.let_chains_go();
+                committed.log.uncount_chains();
                 break;
             }
             if *left == 0 {
@@ -393,7 +393,7 @@ impl Purger {
                 let is_free = self.release(index, chain, acc)?;
                 gone = if is_free { record.prior_pages(self.undo.page_size()) } else { 0 };
             }
-            committed.log.let_chain_go(gone);
+            committed.log.uncount_chain(gone);
             self.metrics.inc(Counter::PurgedUndoRecords);
         }
         if copied {
@@ -499,7 +499,7 @@ impl Purger {
     fn retire_unneeded(&self, take: impl Fn(&dyn Fn(&CommittedLog) -> bool) -> Taken) {
         let oldest = self.views.oldest();
         self.shelf.forget_unneeded(oldest);
-        let unneeded = |front: &CommittedLog| front.no <= oldest && front.is_free_to_let_go();
+        let unneeded = |front: &CommittedLog| front.no <= oldest && front.is_retirable();
         let acc = self.store.pool().access(AccessKind::Purge);
         for _ in 0..QUIET_BATCHES {
             let taken = take(&unneeded);

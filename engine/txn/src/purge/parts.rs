@@ -94,7 +94,7 @@ impl Purger {
         mtr.apply(page, &PageOp::WriteBytes { offset, bytes: &new })?;
         mtr.commit()?;
         let page_size = self.undo.page_size();
-        log.let_chain_go(record.prior_pages(page_size).saturating_sub(shorter.prior_pages(page_size)));
+        log.uncount_chain(record.prior_pages(page_size).saturating_sub(shorter.prior_pages(page_size)));
         self.proofs.put(index.id(), proof);
         Ok(Part::Freed)
     }

@@ -74,14 +74,14 @@ impl Purger {
     /// see `txn`, which has committed. What a view sees each younger one sees, too: with thousands
     /// of idle snapshots a few are asked about a record, not all. (One that is short and has ended
     /// may say that it sees what it does not.)
-    pub fn blind_to(&self, long: &[Arc<View>], txn: TxnId) -> usize {
+    pub fn count_not_seeing(&self, long: &[Arc<View>], txn: TxnId) -> usize {
         long.partition_point(|view| !view.sees(txn, &self.map))
     }
 
-    /// The oldest of `long`, as for [`Purger::blind_to`], that sees `txn` and has not been given
-    /// up.
+    /// The oldest of `long`, as for [`Purger::count_not_seeing`], that sees `txn` and has not been
+    /// given up.
     pub fn oldest_to_see<'v>(&self, long: &'v [Arc<View>], txn: TxnId) -> Option<&'v Arc<View>> {
-        long[self.blind_to(long, txn)..].iter().find(|view| !view.is_cancelled())
+        long[self.count_not_seeing(long, txn)..].iter().find(|view| !view.is_cancelled())
     }
 
     /// True if no log waits or is set aside, and no version is kept.

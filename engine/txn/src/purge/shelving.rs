@@ -29,7 +29,7 @@ impl Purger {
     /// True if nothing but older views stands in the way of this log, and the shelf is for the
     /// likes of it.
     pub(crate) fn is_shelvable(&self, committed: &CommittedLog) -> bool {
-        committed.is_free_to_let_go() && self.shelf.takes(Shelf::size_of(&committed.log))
+        committed.is_retirable() && self.shelf.takes(Shelf::size_of(&committed.log))
     }
 
     /// Puts a batch of logs from the front of the queue on the shelf, if a view is older and there

@@ -207,7 +207,7 @@ impl Purger {
         let pinned = index.as_ref().and_then(|i| i.pin());
         let index = index.as_ref().filter(|_| pinned.is_some());
         let (long, short) = views;
-        let older = &long[..self.blind_to(long, entry.overwriter)];
+        let older = &long[..self.count_not_seeing(long, entry.overwriter)];
         let mut short = short.iter().filter(|v| !v.sees(entry.overwriter, &self.map));
         let needed_by = match (entry.pending, entry.writer()) {
             (Some(_), _) if index.is_some() => older.first().or_else(|| short.next()),

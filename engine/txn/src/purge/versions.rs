@@ -294,7 +294,7 @@ impl VersionTree {
             return Err("was overwritten by a transaction that there never was");
         }
         if flags & SPILLED != 0 {
-            return rest_of(body).map(drop).ok_or("has a reference to its rest that is none");
+            return rest_of(body).map(drop).ok_or("has a reference to its rest that cannot be decoded");
         }
         let body = Body::decode(flags, body).ok_or("cannot be decoded")?;
         if self.full_key(index, body.key, overwriter) != key {

@@ -233,7 +233,7 @@ impl TxnSystem {
         }
         match values::decode(body) {
             Ok((chain, _)) => Ok((header, Some(chain))),
-            Err(_) => Err("has a reference to a large value that is none".into()),
+            Err(_) => Err("has a reference to a large value that cannot be decoded".into()),
         }
     }
 

@@ -116,7 +116,7 @@ pub(crate) fn for_waiters(error: &Error) -> Error {
 
 /// A loser that a thread rolls back.
 #[derive(Debug)]
-struct InHand {
+struct Claimed {
     txn: TxnId,
     /// What it has changed; `None` until that is known.
     changed: Option<Changed>,
@@ -126,7 +126,7 @@ struct InHand {
     is_read: bool,
 }
 
-impl InHand {
+impl Claimed {
     fn may_have_changed(&self, indexes: &[IndexId]) -> bool {
         self.changed.as_ref().is_none_or(|changed| changed.any_of(indexes))
     }
@@ -136,7 +136,7 @@ impl InHand {
 struct Lists {
     waiting: Vec<Loser>,
     blocked: Vec<Loser>,
-    in_hand: Vec<InHand>,
+    claimed: Vec<Claimed>,
 }
 
 impl Lists {
@@ -144,18 +144,18 @@ impl Lists {
         self.take_to(no, false)
     }
 
-    /// `is_read`: see [`InHand`].
+    /// `is_read`: see [`Claimed`].
     fn take_to(&mut self, no: usize, is_read: bool) -> Loser {
         // A crash may leave thousands; those that only are read may come back in another order.
         let loser = if is_read { self.waiting.swap_remove(no) } else { self.waiting.remove(no) };
-        self.in_hand.push(InHand { txn: loser.log.txn(), changed: None, again: false, is_read });
+        self.claimed.push(Claimed { txn: loser.log.txn(), changed: None, again: false, is_read });
         loser
     }
 
     /// Returns whether the rollback is to be tried again even if it is blocked.
     fn put_down(&mut self, txn: TxnId) -> bool {
-        let again = self.in_hand.iter().any(|one| one.txn == txn && one.again);
-        self.in_hand.retain(|one| one.txn != txn);
+        let again = self.claimed.iter().any(|one| one.txn == txn && one.again);
+        self.claimed.retain(|one| one.txn != txn);
         again
     }
 }
@@ -196,14 +196,14 @@ impl Losers {
     /// How many there are.
     pub fn len(&self) -> usize {
         let lists = self.lists.lock();
-        lists.waiting.len() + lists.blocked.len() + lists.in_hand.len()
+        lists.waiting.len() + lists.blocked.len() + lists.claimed.len()
     }
 
     /// Lets the blocked ones wait, and those in hand that turn out to be blocked. Returns whether
     /// there are blocked ones.
     pub fn unblock(&self) -> bool {
         let mut lists = self.lists.lock();
-        lists.in_hand.iter_mut().for_each(|one| one.again = true);
+        lists.claimed.iter_mut().for_each(|one| one.again = true);
         let blocked = std::mem::take(&mut lists.blocked);
         blocked.iter().for_each(|loser| loser.owner.unblock());
         let any = !blocked.is_empty();
@@ -243,7 +243,7 @@ impl Losers {
     pub fn learn(&self, wait: &Wait<'_>, reads: impl Fn(&Loser) -> Result<Changed>) -> Result<()> {
         let is_unknown = |loser: &Loser| loser.changed.is_none();
         let others_read =
-            |lists: &Lists| !lists.waiting.iter().any(is_unknown) && lists.in_hand.iter().any(|one| one.is_read);
+            |lists: &Lists| !lists.waiting.iter().any(is_unknown) && lists.claimed.iter().any(|one| one.is_read);
         let mut lists = self.lists.lock();
         loop {
             wait.at(&self.put_down, &mut lists, others_read)?;
@@ -260,7 +260,7 @@ impl Losers {
 
     /// The loser `txn`, which is in hand, has changed this.
     pub fn know(&self, txn: TxnId, changed: Changed) {
-        if let Some(one) = self.lists.lock().in_hand.iter_mut().find(|one| one.txn == txn) {
+        if let Some(one) = self.lists.lock().claimed.iter_mut().find(|one| one.txn == txn) {
             one.changed = Some(changed);
         }
         self.put_down.notify_all();
@@ -309,7 +309,7 @@ impl Losers {
     }
 
     fn out_of_hands(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<MutexGuard<'_, Lists>> {
-        let any = |lists: &Lists| lists.in_hand.iter().any(|one| one.may_have_changed(indexes));
+        let any = |lists: &Lists| lists.claimed.iter().any(|one| one.may_have_changed(indexes));
         let mut lists = self.lists.lock();
         wait.at(&self.put_down, &mut lists, any)?;
         Ok(lists)
@@ -417,7 +417,7 @@ mod tests {
     /// The table that blocks it was dropped behind its look there. It stayed blocked until another
     /// index was dropped, or the next open.
     #[test]
-    fn one_that_is_in_hand_while_an_index_is_dropped_is_tried_again() {
+    fn one_that_is_claimed_while_an_index_is_dropped_is_tried_again() {
         let (losers, log) = (Losers::default(), UndoLog::in_memory(1));
         losers.add(Loser { owner: Owner::new(1), log, xid: None, left: Left::All, stopped_by: None, changed: None });
         let damage = || Error::damaged_file("t16.hf", "a page");

@@ -148,7 +148,7 @@ impl TxnSystem {
             // Else the next attempt would pass the record over, and its chain would be left.
             log.cut(&self.undo, acc).inspect_err(|_| log.unpop(pages))?;
         }
-        log.let_chain_go(record.chain_pages(self.undo.page_size()));
+        log.uncount_chain(record.chain_pages(self.undo.page_size()));
         if let Some(chain) = record.new_chain
             && let Some(index) = self.index(record.index)
             && let Some(_pinned) = index.pin()

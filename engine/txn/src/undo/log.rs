@@ -215,13 +215,14 @@ impl UndoLog {
         }
     }
 
-    /// That record is done.
-    pub fn let_chain_go(&mut self, pages: u32) {
+    /// Takes off the pages of the chain of a record that is done.
+    pub fn uncount_chain(&mut self, pages: u32) {
         self.chain_pages = self.chain_pages.saturating_sub(pages);
     }
 
-    /// The version tree has the versions that are needed, with their chains.
-    pub fn let_chains_go(&mut self) {
+    /// Takes off those of all chains: the version tree has the versions that are needed, with their
+    /// chains.
+    pub fn uncount_chains(&mut self) {
         self.chain_pages = 0;
     }
 
