@@ -174,8 +174,8 @@
 //!
 //! It is no SQL database, no server, and not spread over machines. Two processes at a time share a
 //! database only to read it. It is no log-structured store: bulk inserts in random order cost page
-//! reads and writes. It keeps no data out of the cache's reach, so a handful of keys is better off
-//! in a file of its own. Linux first; it is built to be ported.
+//! reads and writes. A database takes some MiB of cache and log, so for a handful of keys a plain
+//! file is better. It is tested on Linux alone.
 #![forbid(unsafe_code)]
 
 mod api;

@@ -48,11 +48,11 @@ pub struct RawLock {
 pub struct RawRead {
     /// Which way.
     pub direction: Direction,
-    /// Whether it locks what it reads.
+    /// The lock on what it reads, if it locks.
     pub lock: Option<RawLock>,
-    /// Whether it is a scan.
+    /// Says whether it is a scan.
     pub scan: ScanMode,
-    /// Whether the heads of values do, where nothing is locked.
+    /// What is read of large values by a cursor that locks nothing.
     pub part: Part,
     /// See [`CursorOptions::committed_if_locked`].
     pub committed_if_locked: bool,

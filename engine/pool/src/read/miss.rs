@@ -24,8 +24,8 @@ use crate::resident::header::{EXAMINED, READ_AHEAD};
 use crate::resident::space::Space;
 use crate::resident::translation::{CLAIMED, CLAIMED_WAITED};
 
-/// One in so many frames may be filled by one batch of pages that a thread is going to read: many
-/// threads do that at a time.
+/// A batch of pages that a thread is going to read fills one in so many frames at most, since many
+/// threads may read batches at the same time.
 const TOGETHER_DIVISOR: usize = 64;
 
 /// Frames that are this thread's alone; those left return to the free list on drop.

@@ -1,17 +1,16 @@
 //! Memory for the images of pages on their way to disk.
 //!
 //! A batch takes up to a megabyte, and there are as many at a time as threads that write pages. On
-//! the heap, each that goes would leave a hole between things that live longer; some of those land
-//! in the hole, the next batch does not fit, and the memory of a process that writes pages for
-//! hours creeps up. So each has a mapping of its own, and what is not kept for the next batch goes
-//! back to the system at once.
+//! the heap, freed batches fragment: later allocations split the gap, the next batch needs new
+//! memory, and a process that writes pages for hours grows. So each batch has a mapping of its own,
+//! and what is not kept for the next batch goes back to the system at once.
 
 use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 use memmap2::MmapMut;
 
-/// Mappings kept for reuse, for each core: one that goes is taken out of the sight of every core
-/// that runs a thread of the process.
+/// Mappings kept for reuse, for each core: the removal of a mapping interrupts every core that runs
+/// a thread of the process, which drops its translations of it.
 const KEPT_PER_CORE: usize = 2;
 
 /// Images of pages, one behind the other.

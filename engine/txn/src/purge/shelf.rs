@@ -106,7 +106,8 @@ impl Batch {
         Batch { logs: Vec::with_capacity(logs), bytes, listed: AtomicBool::new(false) }
     }
 
-    /// Adds the log that `page`, number `no`, is. Returns whether it is one with sound offsets.
+    /// Copies the log on `page`, number `no`. Returns false, and adds nothing, if the offset of a
+    /// record is out of range.
     pub fn add(&mut self, txn: TxnId, commit: CommitNo, no: PageNo, page: UndoPage<'_>) -> bool {
         let begin = self.bytes.len();
         let (first, records) = (crate::undo::page::body(true), page.count());

@@ -26,8 +26,8 @@ struct Candidate {
 }
 
 impl Purger {
-    /// True if nothing but older views stands in the way of this log, and the shelf is for the
-    /// likes of it.
+    /// True if only older views keep this log from being purged, and it is small enough for the
+    /// shelf.
     pub(crate) fn is_shelvable(&self, committed: &CommittedLog) -> bool {
         committed.is_retirable() && self.shelf.takes(Shelf::size_of(&committed.log))
     }
