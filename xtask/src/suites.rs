@@ -55,9 +55,10 @@ const SUITES: &[Suite] = &[
     Suite { name: "crash", budget_minutes: 2.0, when: When::Usual, job: crash_short },
     Suite { name: "damage", budget_minutes: 1.5, when: When::Usual, job: damage_short },
     Suite { name: "simulation", budget_minutes: 4.0, when: When::Usual, job: simulation_short },
-    Suite { name: "model", budget_minutes: 5.0, when: When::Usual, job: model_checkers },
+    Suite { name: "model", budget_minutes: 4.0, when: When::Usual, job: models },
     Suite { name: "browser", budget_minutes: 3.0, when: When::Usual, job: browser },
     Suite { name: "mariadb", budget_minutes: 5.5, when: When::Usual, job: mariadb_short },
+    Suite { name: "model-long", budget_minutes: 3.0, when: When::Long, job: models_long },
     Suite { name: "miri", budget_minutes: 3.0, when: When::Long, job: miri },
     Suite { name: "sanitizers-c", budget_minutes: 15.0, when: When::Long, job: sanitizers_c },
     Suite { name: "sanitizers-threads", budget_minutes: 20.0, when: When::Long, job: sanitizers_threads },
@@ -340,20 +341,23 @@ fn recovery() -> anyhow::Result<Outcome> {
 
 /// loom explores every interleaving of the smallest protocols, shuttle samples those of the larger
 /// ones. Each has a target folder of its own, since the flag changes every crate.
-fn model_checkers() -> anyhow::Result<Outcome> {
-    let runs = [
-        ("loom", "-p holdfast-latch -p holdfast-txn --lib"),
-        ("loom", "-p holdfast-wal --test loom_ring --test loom_slots --test loom_group_commit --test loom_space"),
-        // Together, so that what they share is compiled once.
-        ("shuttle", "-p holdfast-latch -p holdfast-lock -p holdfast-txn --lib"),
-    ];
-    for (checker, what) in runs {
-        let test = format!("test --release --target-dir target/{checker} {what}");
-        let mut run = cargo(&test);
-        run.env("CARGO_PROFILE_RELEASE_DEBUG", "0");
-        check(run.env("RUSTFLAGS", format!("--cfg {checker}")))?;
-    }
-    Ok(Outcome::Passed)
+fn models() -> anyhow::Result<Outcome> {
+    explore("loom", "-p holdfast-latch -p holdfast-txn --lib")?;
+    explore("loom", "-p holdfast-wal --test loom_ring --test loom_group_commit")?;
+    // Together, so that what they share is compiled once.
+    explore("shuttle", "-p holdfast-latch -p holdfast-lock -p holdfast-txn --lib")
+}
+
+/// Those that take minutes.
+fn models_long() -> anyhow::Result<Outcome> {
+    explore("loom", "-p holdfast-wal --test loom_slots --test loom_space")
+}
+
+/// Has a model checker explore the schedules of tests.
+fn explore(checker: &str, tests: &str) -> anyhow::Result<Outcome> {
+    let mut run = cargo(&format!("test --release --target-dir target/{checker} {tests}"));
+    run.env("CARGO_PROFILE_RELEASE_DEBUG", "0");
+    passed(check(run.env("RUSTFLAGS", format!("--cfg {checker}"))))
 }
 
 /// Installs what nightly-only tools need. `None` when all is there, else why not.

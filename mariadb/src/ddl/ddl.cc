@@ -273,6 +273,24 @@ static std::string version_under(THD *thd, const std::string &to, const char *pa
   return there.table() ? Definition(there.table()->s, false).version : "";
 }
 
+/* Reserves the names that the references of a table get with its new name, or that it brings to
+   another schema. False if another reference there has one of them. */
+static bool reserve_names(const References &now, const std::string &from, const std::string &to, Reserved_names *names)
+{
+  const References before= references_of(from);
+  const bool stays= schema_of(from) == schema_of(to);
+  for (Reference reference : now)
+  {
+    auto is_same= [&](const Reference &other) { return other.name == reference.name; };
+    if (stays && std::any_of(before.begin(), before.end(), is_same))
+      continue;
+    reference.child= to;
+    if (!names->add(reference))
+      return false;
+  }
+  return true;
+}
+
 /* A table that refers to one called `before` refers to it under its new name, from the same moment
    on. If `version` is not empty, it becomes the version of the renamed table's definition. */
 static hf_code rename_with_references(const std::string &before, const std::string &from, const std::string &to, const std::string &version)
@@ -346,6 +364,11 @@ int ha_holdfast::rename_table(const char *from, const char *to)
   // What a prepared transaction without a session has changed stays under the name. This waits for
   // others that read that, before anything is locked for which others wait.
   hf_code code= check_unprepared(name_from);
+  Reserved_names reserved;
+  const bool may_name= is_in_passing(name_to) || is_recovery(thd) ||
+                       reserve_names(with_new_name(references_of(name_from), before, name_to), name_from, name_to, &reserved);
+  if (code == HF_OK && !may_name)
+    code= HF_TABLE_EXISTS;
   if (code == HF_OK)
     code= rename_with_references(before, name_from, name_to, version_under(thd, name_to, to));
   say_wait_ended(code, thd);
