@@ -11,6 +11,11 @@
 
 #![forbid(unsafe_code)]
 
+// First, since it is a macro.
+#[cfg(any(loom, sim))]
+#[macro_use]
+mod wrapped_atomics;
+
 pub mod blocking;
 mod chance;
 pub mod codec;

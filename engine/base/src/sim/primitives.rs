@@ -435,108 +435,11 @@ pub mod atomic {
 
     use super::point;
 
-    macro_rules! atomic {
-        ($name:ident, $value:ty) => {
-            /// As that of `std`, with a point before each operation.
-            #[derive(Debug, Default)]
-            pub struct $name(std::sync::atomic::$name);
-
-            #[allow(missing_docs)]
-            impl $name {
-                pub const fn new(value: $value) -> $name {
-                    $name(std::sync::atomic::$name::new(value))
-                }
-                pub fn load(&self, order: Ordering) -> $value {
-                    point();
-                    self.0.load(order)
-                }
-                pub fn store(&self, value: $value, order: Ordering) {
-                    point();
-                    self.0.store(value, order);
-                }
-                pub fn swap(&self, value: $value, order: Ordering) -> $value {
-                    point();
-                    self.0.swap(value, order)
-                }
-                #[allow(clippy::missing_errors_doc)]
-                pub fn compare_exchange(
-                    &self,
-                    current: $value,
-                    new: $value,
-                    success: Ordering,
-                    failure: Ordering,
-                ) -> Result<$value, $value> {
-                    point();
-                    self.0.compare_exchange(current, new, success, failure)
-                }
-                #[allow(clippy::missing_errors_doc)]
-                pub fn compare_exchange_weak(
-                    &self,
-                    current: $value,
-                    new: $value,
-                    success: Ordering,
-                    failure: Ordering,
-                ) -> Result<$value, $value> {
-                    self.compare_exchange(current, new, success, failure)
-                }
-                pub fn fetch_or(&self, value: $value, order: Ordering) -> $value {
-                    point();
-                    self.0.fetch_or(value, order)
-                }
-                pub fn fetch_and(&self, value: $value, order: Ordering) -> $value {
-                    point();
-                    self.0.fetch_and(value, order)
-                }
-                pub fn get_mut(&mut self) -> &mut $value {
-                    self.0.get_mut()
-                }
-                pub fn into_inner(self) -> $value {
-                    self.0.into_inner()
-                }
-            }
-        };
+    #[inline]
+    fn behind_point<R>(_: &[Ordering], access: impl FnOnce() -> R) -> R {
+        point();
+        access()
     }
 
-    macro_rules! number {
-        ($name:ident, $value:ty) => {
-            atomic!($name, $value);
-
-            #[allow(missing_docs)]
-            impl $name {
-                pub fn fetch_add(&self, value: $value, order: Ordering) -> $value {
-                    point();
-                    self.0.fetch_add(value, order)
-                }
-                #[allow(clippy::missing_errors_doc)]
-                pub fn fetch_update(
-                    &self,
-                    success: Ordering,
-                    failure: Ordering,
-                    update: impl FnMut($value) -> Option<$value>,
-                ) -> Result<$value, $value> {
-                    point();
-                    self.0.fetch_update(success, failure, update)
-                }
-                pub fn fetch_sub(&self, value: $value, order: Ordering) -> $value {
-                    point();
-                    self.0.fetch_sub(value, order)
-                }
-                pub fn fetch_max(&self, value: $value, order: Ordering) -> $value {
-                    point();
-                    self.0.fetch_max(value, order)
-                }
-                pub fn fetch_min(&self, value: $value, order: Ordering) -> $value {
-                    point();
-                    self.0.fetch_min(value, order)
-                }
-            }
-        };
-    }
-
-    atomic!(AtomicBool, bool);
-    number!(AtomicU8, u8);
-    number!(AtomicU16, u16);
-    number!(AtomicU32, u32);
-    number!(AtomicU64, u64);
-    number!(AtomicUsize, usize);
+    wrapped_atomics!(std::sync::atomic, behind_point, const);
 }
