@@ -40,11 +40,9 @@ impl<'s> Kept<'s> {
     /// # Errors
     /// Those of reading the version tree that say nothing of it.
     pub(super) fn by(system: &'s TxnSystem, acc: &Access<'_>) -> Result<Kept<'s>> {
-        let (history, mut logs) = (&system.purger.history, HashSet::default());
-        history.gather(&system.clock);
-        history.look(|log| {
-            logs.insert(log.log.txn());
-            true
+        let mut logs = HashSet::default();
+        system.purger.history.each(|log| {
+            logs.insert(log.txn());
         });
         let first = unless_lost(system.purger.versions.batch(&[], 1, acc))?;
         Ok(Kept { system, logs, in_tree: first.is_some_and(|first| !first.is_empty()) })
