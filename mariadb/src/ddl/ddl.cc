@@ -292,12 +292,17 @@ static bool reserve_names(const References &now, const std::string &from, const 
 }
 
 /* A table that refers to one called `before` refers to it under its new name, from the same moment
-   on. If `version` is not empty, it becomes the version of the renamed table's definition. */
-static hf_code rename_with_references(const std::string &before, const std::string &from, const std::string &to, const std::string &version)
+   on. If `version` is not empty, it becomes the version of the renamed table's definition.
+   `takes_names`: other tables of the schema may have the names that its references get. */
+static hf_code rename_with_references(const std::string &before, const std::string &from, const std::string &to, const std::string &version,
+                                      bool takes_names)
 {
   Definitions definitions;
+  Reserved_names reserved;
   std::map<std::string, References> changed;
   References own= with_new_name(references_of(from), before, to);
+  if (takes_names && !reserve_names(own, from, to, &reserved))
+    return HF_TABLE_EXISTS;
   const bool has_replaced= is_in_passing(from) && !before.empty();
   if (!own.empty() || !version.empty() || has_replaced)
     changed[to]= own;
@@ -350,7 +355,8 @@ int ha_holdfast::rename_table(const char *from, const char *to)
   std::string before= name_for_others(name_from, name_to);
   if (!before.empty() && !keep_children(thd, before, MDL_SHARED_UPGRADABLE))
     return HA_ERR_LOCK_WAIT_TIMEOUT;
-  if (!is_in_passing(name_to) && !is_recovery(thd))
+  const bool is_asked_for= !is_in_passing(name_to) && !is_recovery(thd);
+  if (is_asked_for)
   {
     // A partition that becomes a table has no file of its own, but the table has one already.
     const char *path= has_definition(from) ? from : to;
@@ -364,13 +370,8 @@ int ha_holdfast::rename_table(const char *from, const char *to)
   // What a prepared transaction without a session has changed stays under the name. This waits for
   // others that read that, before anything is locked for which others wait.
   hf_code code= check_unprepared(name_from);
-  Reserved_names reserved;
-  const bool may_name= is_in_passing(name_to) || is_recovery(thd) ||
-                       reserve_names(with_new_name(references_of(name_from), before, name_to), name_from, name_to, &reserved);
-  if (code == HF_OK && !may_name)
-    code= HF_TABLE_EXISTS;
   if (code == HF_OK)
-    code= rename_with_references(before, name_from, name_to, version_under(thd, name_to, to));
+    code= rename_with_references(before, name_from, name_to, version_under(thd, name_to, to), is_asked_for);
   say_wait_ended(code, thd);
   // The server does not expect this error here, either.
   if (code == HF_TABLE_EXISTS)
