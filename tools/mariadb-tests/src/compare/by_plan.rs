@@ -29,7 +29,7 @@ fn of_order(sql: &str, class: &Class, codes: [u16; 2], sides: &mut [Side; 2]) ->
         _ => false,
     };
     let may_differ = |sides: &mut [Side; 2]| {
-        plans::differ(sql, sides) || sql.contains(" JOIN ") || plans::has_choice(sql, &mut sides[1])
+        plans::differ(sql, sides.each_mut()) || sql.contains(" JOIN ") || plans::has_choice(sql, &mut sides[1])
     };
     (of_key && any_order && may_differ(sides))
         .then_some("other plans come to another row first, which has a key that is there or frees it")
@@ -43,14 +43,14 @@ fn of_parents(sql: &str, class: &Class, sides: &mut [Side; 2]) -> Option<&'stati
         .strip_prefix("DELETE ")
         .and_then(|rest| rest.split_once(" FROM "))
         .is_some_and(|(tables, _)| tables.contains(','));
-    (refused && of_several && plans::differ(sql, sides))
+    (refused && of_several && plans::differ(sql, sides.each_mut()))
         .then_some("other plans of a DELETE from several tables come to a parent before its child is gone")
 }
 
 /// Whether a DELETE looks for its rows along different ways while it changes others that refer to
 /// them.
 fn of_own_children(sql: &str, class: &Class, sides: &mut [Side; 2]) -> Option<&'static str> {
-    if *class != Class::Affected || !sql.starts_with("DELETE") || !plans::differ(sql, sides) {
+    if *class != Class::Affected || !sql.starts_with("DELETE") || !plans::differ(sql, sides.each_mut()) {
         return None;
     }
     let of_themselves = format!(
@@ -68,7 +68,7 @@ fn of_own_children(sql: &str, class: &Class, sides: &mut [Side; 2]) -> Option<&'
 /// transaction has inserted, and one by an index waits for them: at READ COMMITTED and below.
 pub fn of_skipped(sql: &str, class: &Class, sides: &mut [Side; 2]) -> Option<&'static str> {
     let changes = ["UPDATE", "DELETE"].iter().any(|verb| sql.starts_with(verb));
-    (*class == Class::Affected && changes && plans::differ(sql, sides))
+    (*class == Class::Affected && changes && plans::differ(sql, sides.each_mut()))
         .then_some("a plan without an index passes over rows that others have inserted; by an index it waits for them")
 }
 
@@ -76,7 +76,7 @@ pub fn of_skipped(sql: &str, class: &Class, sides: &mut [Side; 2]) -> Option<&'s
 /// it warns of.
 pub fn of_repeated(sql: &str, ours: &Answer, theirs: &Answer, sides: &mut [Side; 2]) -> Option<Known> {
     let reason = "how often a plan computes a value that does not fit, or says why it ends";
-    (has_said_it_again(ours, theirs) && plans::differ(sql, sides)).then_some(Known { reason, parts: false })
+    (has_said_it_again(ours, theirs) && plans::differ(sql, sides.each_mut())).then_some(Known { reason, parts: false })
 }
 
 fn has_said_it_again(ours: &Answer, theirs: &Answer) -> bool {
@@ -109,7 +109,7 @@ pub fn of_server(
     if !sql.starts_with("SELECT") || !answers[0].is_success() {
         return None;
     }
-    let plan = if plans::differ(sql, sides) { explained(&mut sides[0], sql) } else { Vec::new() };
+    let plan = if plans::differ(sql, sides.each_mut()) { explained(&mut sides[0], sql) } else { Vec::new() };
     let by_indexes = [Some(sql.clone()), values_first(sql)].into_iter().flatten();
     let by_indexes = by_indexes.filter_map(|sql| with_indexes(&sql, &plan));
     let innodb = &mut sides[1];
@@ -223,7 +223,7 @@ fn differ_in_order_of_zeros(ours: &Answer, theirs: &Answer) -> bool {
 
 /// Whether a snapshot is too old for a table that only one engine reads.
 pub fn of_snapshot(sql: &str, codes: [u16; 2], sides: &mut [Side; 2]) -> Option<&'static str> {
-    (matches!(codes, [1412, 0] | [0, 1412 | 159]) && plans::differ(sql, sides))
+    (matches!(codes, [1412, 0] | [0, 1412 | 159]) && plans::differ(sql, sides.each_mut()))
         .then_some("a snapshot that is too old for a table is refused if the plan comes to read it")
 }
 

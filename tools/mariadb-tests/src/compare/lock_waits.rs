@@ -150,14 +150,9 @@ fn waits_for_other_key(session: usize, sql: &str, holdfast: &mut Side) -> bool {
     !locks.is_empty() && locks.iter().all(is_parent)
 }
 
-/// Why `SKIP LOCKED` leaves out other rows on the one engine than on the other.
-pub fn leaves_others_out(sql: &str, meanings: &Meanings, [holdfast, innodb]: &mut [Side; 2]) -> Option<&'static str> {
-    locks_others(sql, meanings, [holdfast, innodb])
-}
-
 /// Why transactions may have locked other rows of the tables of a statement on the one engine than
-/// on the other.
-fn locks_others(sql: &str, meanings: &Meanings, [holdfast, innodb]: [&mut Side; 2]) -> Option<&'static str> {
+/// on the other: what `SKIP LOCKED` leaves out, or a statement waits for.
+pub fn locks_others(sql: &str, meanings: &Meanings, [holdfast, innodb]: [&mut Side; 2]) -> Option<&'static str> {
     let list =
         format!("SELECT table_name FROM information_schema.tables WHERE table_schema = '{}'", schema(holdfast.engine));
     let tables = holdfast.look(&list).into_rows();
@@ -287,7 +282,7 @@ fn first_value(side: &mut Side, sql: &str) -> Option<String> {
 /// that FOREIGN KEYs connect with it.
 fn plans_differ(locks: &[Lock], meanings: &Meanings, [holdfast, innodb]: [&mut Side; 2]) -> bool {
     // InnoDB counts rows in the background: by now its plan for a join may be another one.
-    let differ = |sql: &&String| sql.contains(" JOIN ") || plans::differ_between(sql, [holdfast, innodb]);
+    let differ = |sql: &&String| sql.contains(" JOIN ") || plans::differ(sql, [holdfast, innodb]);
     let differing: Vec<&String> = meanings.in_transactions().filter(differ).collect();
     if differing.is_empty() {
         return false;

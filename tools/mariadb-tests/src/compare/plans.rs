@@ -10,12 +10,7 @@ pub fn plan(side: &mut Side, sql: &str) -> Vec<[Option<String>; 5]> {
 
 /// True if the engines come to the rows of a statement by other ways, or may: the plans for a
 /// TEMPORARY table are its session's alone.
-pub fn differ(sql: &str, [holdfast, innodb]: &mut [Side; 2]) -> bool {
-    differ_between(sql, [holdfast, innodb])
-}
-
-/// As [`differ`].
-pub fn differ_between(sql: &str, [holdfast, innodb]: [&mut Side; 2]) -> bool {
+pub fn differ(sql: &str, [holdfast, innodb]: [&mut Side; 2]) -> bool {
     let ours = plan(holdfast, sql);
     ours.is_empty() || ours != plan(innodb, sql)
 }

@@ -246,7 +246,7 @@ impl Play<'_, '_, '_> {
         {
             return;
         }
-        let differ = plans::differ(&self.meanings.of(statement).sql, &mut self.sides);
+        let differ = plans::differ(&self.meanings.of(statement).sql, self.sides.each_mut());
         self.meanings.begins_to_wait(session, differ);
     }
 
@@ -383,7 +383,7 @@ impl Play<'_, '_, '_> {
         if self.free().len() < self.sessions {
             return Some("InnoDB skips a row that another session waits for, also for the one that has its lock");
         }
-        lock_waits::leaves_others_out(sql, &self.meanings, &mut self.sides)
+        lock_waits::locks_others(sql, &self.meanings, self.sides.each_mut())
     }
 
     /// True if a session has waited, at a level at which it may pass over what others insert.
