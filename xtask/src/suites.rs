@@ -3,6 +3,9 @@
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
+
 use holdfast_server::{Cache, Release};
 
 use holdfast_chores::needs::{self, CHROMIUM, DOWNLOADER};
@@ -120,7 +123,7 @@ pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
     needs::provide(SUITES.iter().filter(is_chosen).map(|suite| suite.name))?;
     for suite in SUITES.iter().filter(is_chosen) {
         println!("\n== {} (budget {} min) ==", suite.name, suite.budget_minutes);
-        let begin = Instant::now();
+        let (begin, processor) = (Instant::now(), processor_time());
         let spent = begun.elapsed().as_secs_f32() / 60.0;
         let outcome = if limited && spent + suite.budget_minutes > DEFAULT_RUN_MINUTES {
             let name = suite.name;
@@ -128,10 +131,10 @@ pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
         } else {
             (suite.job)()
         };
-        let took = begin.elapsed();
+        let took = Took { wall: begin.elapsed(), processor: processor_time().saturating_sub(processor) };
         if let Err(error) = outcome {
             summary(&rows);
-            bail!("suite `{}` failed after {:.0} s: {error:#}", suite.name, took.as_secs_f32());
+            bail!("suite `{}` failed after {:.0} s: {error:#}", suite.name, took.wall.as_secs_f32());
         }
         rows.push((suite, outcome?, took));
     }
@@ -139,20 +142,37 @@ pub fn run(all: bool, only: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn summary(rows: &[(&Suite, Outcome, Duration)]) {
-    println!("\n{:<12} {:>8} {:>8}", "suite", "minutes", "budget");
-    let mut total = 0.0;
+/// How long a suite took.
+struct Took {
+    wall: Duration,
+    /// Of its programs, on all processors. What else the machine does adds little to it.
+    processor: Duration,
+}
+
+/// The processor time of all programs that this one has started and waited for.
+fn processor_time() -> Duration {
+    // It only fails for an argument that there is not.
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).ok();
+    let duration = |time: TimeVal| Duration::from_micros(time.num_microseconds().cast_unsigned());
+    usage.map_or(Duration::ZERO, |usage| duration(usage.user_time()) + duration(usage.system_time()))
+}
+
+fn summary(rows: &[(&Suite, Outcome, Took)]) {
+    let minutes = |time: &Duration| time.as_secs_f32() / 60.0;
+    println!("\n{:<18} {:>8} {:>8} {:>10}", "suite", "minutes", "budget", "processor");
+    let mut total = (Duration::ZERO, Duration::ZERO);
     for (suite, outcome, took) in rows {
-        let minutes = took.as_secs_f32() / 60.0;
-        total += minutes;
+        total = (total.0 + took.wall, total.1 + took.processor);
+        let wall = minutes(&took.wall);
         let note = match outcome {
             Outcome::Skipped(why) => format!("SKIPPED: {why}"),
-            Outcome::Passed if minutes > suite.budget_minutes => "over its budget".to_string(),
+            Outcome::Passed if wall > suite.budget_minutes => "over its budget".to_string(),
             Outcome::Passed => String::new(),
         };
-        println!("{:<12} {minutes:>8.1} {:>8.1}  {note}", suite.name, suite.budget_minutes);
+        let (budget, processor) = (suite.budget_minutes, minutes(&took.processor));
+        println!("{:<18} {wall:>8.1} {budget:>8.1} {processor:>10.1}  {note}", suite.name);
     }
-    println!("{:<12} {total:>8.1}", "total");
+    println!("{:<18} {:>8.1} {:>8} {:>10.1}", "total", minutes(&total.0), "", minutes(&total.1));
 }
 
 fn passed(result: anyhow::Result<()>) -> anyhow::Result<Outcome> {
@@ -383,7 +403,7 @@ fn miri() -> anyhow::Result<Outcome> {
     // does not know; what runs here does not contend.
     let runs = [
         "-p holdfast-io --lib -- aligned:: batch::threads:: sparse::",
-        "-p holdfast-io --test memory_disk",
+        "-p holdfast-io --test behaviours -- memory_disk::",
         "-p holdfast-pool --lib -- access:: frames:: header:: translation::",
     ];
     for run in runs {
