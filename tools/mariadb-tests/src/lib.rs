@@ -249,7 +249,7 @@ pub fn short_suite() -> anyhow::Result<Option<String>> {
     smoke::run(&cache, &[], false)?;
     compare::short(&cache)?;
     isolation::short(&cache)?;
-    check(&mut cargo("test --workspace --test a_server_refuses_other_formats -- --ignored"))?;
+    check(&mut cargo("test --workspace --test behaviours -- --ignored a_server_refuses_other_formats::"))?;
     dump::short(&cache)?;
     mtr::run(&cache, &["engines/iuds".into()], &mtr::QUICK.map(String::from))?;
     crash::run(&cache, 3, false)?;

@@ -1,11 +1,9 @@
 //! After any sequence of calls each resident page is in exactly one queue, and victims are pages
 //! that may go.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::Table;
+use crate::common::Table;
 use holdfast_policy::{Policy, PolicyKind, Queue, ScanHint, Slot, Touch, TouchEffect, TouchRules, Words, build};
 use proptest::prelude::*;
 

@@ -1,8 +1,6 @@
 //! The search for a victim is bounded, and finds the only page that may go.
 
-mod common;
-
-use common::Cache;
+use crate::common::Cache;
 use holdfast_policy::{Policy, PolicyKind, ScanHint, Touch};
 
 const KINDS: [PolicyKind; 3] =

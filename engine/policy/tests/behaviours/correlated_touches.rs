@@ -1,8 +1,6 @@
 //! Touches that belong to the visit that brought a page in do not prove it.
 
-mod common;
-
-use common::Cache;
+use crate::common::Cache;
 use holdfast_policy::{Policy, PolicyKind, Queue, Touch};
 
 /// 1,000 frames, 899 of them with proven pages: small has 100, the window is 50 insertions.

@@ -1,13 +1,11 @@
 //! A session that waits for the writers of a table whose definition it changes ends its wait when
 //! it is killed.
 
-mod common;
-
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::{begin, code, ok, open, slice};
+use crate::common::{begin, code, ok, open, slice};
 use holdfast_capi::*;
 
 static SLEEPS: AtomicBool = AtomicBool::new(false);

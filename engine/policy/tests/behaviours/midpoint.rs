@@ -1,8 +1,6 @@
 //! `midpoint_lru` behaves and counts as InnoDB does.
 
-mod common;
-
-use common::Cache;
+use crate::common::Cache;
 use holdfast_policy::{Policy, PolicyKind, Queue, Touch};
 
 fn cache(pct: u8, time: u32) -> Cache {

@@ -2,11 +2,9 @@
 //! slot belongs to another policy. The policy that the touch is reported to must not change that
 //! slot.
 
-mod common;
-
 use std::cell::Cell;
 
-use common::Table;
+use crate::common::Table;
 use holdfast_policy::{Policy, PolicyKind, Slot, Touch, build};
 
 const KINDS: [PolicyKind; 3] =

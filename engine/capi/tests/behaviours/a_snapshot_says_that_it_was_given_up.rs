@@ -2,11 +2,9 @@
 //! code as one of a table that is younger, and the server told its user that the definition of the
 //! table had changed.
 
-mod common;
-
 use std::ptr::null_mut;
 
-use common::{begin, code, ok, open_with, slice};
+use crate::common::{begin, code, ok, open_with, slice};
 use holdfast_capi::*;
 
 fn create(database: *const Database, name: &[u8]) -> *mut Table {

@@ -1,8 +1,6 @@
 //! Declared scans go through the ring and leave only pages that other accesses used.
 
-mod common;
-
-use common::Cache;
+use crate::common::Cache;
 use holdfast_policy::{Policy, PolicyKind, Queue, ScanHint, Touch, scan_budget};
 
 const FRAMES: usize = 1000;

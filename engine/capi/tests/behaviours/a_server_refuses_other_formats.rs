@@ -8,12 +8,10 @@
 //!
 //! It needs the server's packages and a plugin, so `cargo xtask test mariadb` asks for it.
 
-mod common;
-
 use std::path::Path;
 use std::ptr::null_mut;
 
-use common::{ok, open, slice};
+use crate::common::{ok, open, slice};
 use holdfast_capi::*;
 use holdfast_server::{Cache, Profile, Server, build_as};
 

@@ -1,12 +1,10 @@
 //! The interface as C uses it: tables, entries, savepoints, cursors, marks; closed and opened
 //! again.
 
-mod common;
-
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{begin, code, ok, open, slice};
+use crate::common::{begin, code, ok, open, slice};
 use holdfast_capi::*;
 
 static RECOVERED: AtomicU64 = AtomicU64::new(0);

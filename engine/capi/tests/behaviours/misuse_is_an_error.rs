@@ -1,11 +1,9 @@
 //! Calls that break a rule which the library can look at: they are errors, and change nothing.
 
-mod common;
-
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
-use common::{begin, code, ok, open, settings, slice};
+use crate::common::{begin, code, ok, open, settings, slice};
 use holdfast_capi::*;
 
 fn message() -> String {

@@ -1,11 +1,9 @@
 //! A prepared transaction of an earlier run, or of a session that has gone, has rows in a table.
 //! The table was dropped all the same, and the transaction was then committed into nothing.
 
-mod common;
-
 use std::ptr::{null, null_mut};
 
-use common::{begin, code, ok, open, slice};
+use crate::common::{begin, code, ok, open, slice};
 use holdfast_capi::*;
 
 /// Prepares a transaction that puts a row into `table`, and closes it.

@@ -1,13 +1,11 @@
 //! A session that is killed ends long work, too: a check, a load, an index that is added. They went
 //! on to their end, which for a large table is hours away.
 
-mod common;
-
 use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{begin, code, ok, open, slice};
+use crate::common::{begin, code, ok, open, slice};
 use holdfast_capi::*;
 
 static KILLED: AtomicBool = AtomicBool::new(false);

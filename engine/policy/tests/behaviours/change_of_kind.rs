@@ -1,8 +1,6 @@
 //! The policy can be changed at run time without losing a page.
 
-mod common;
-
-use common::Cache;
+use crate::common::Cache;
 use holdfast_policy::{Policy, PolicyKind, Queue, Touch};
 
 #[test]

@@ -1,11 +1,9 @@
 //! Listings as C reads them, and the question back whose transaction it is.
 
-mod common;
-
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
-use common::{begin, code, ok, open, slice};
+use crate::common::{begin, code, ok, open, slice};
 use holdfast_capi::*;
 
 fn text(slice: Slice) -> String {
