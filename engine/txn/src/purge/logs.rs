@@ -65,8 +65,11 @@ impl Purger {
                     self.background.wake();
                     return Ok(());
                 }
-                // Purge goes on, or sets the log aside if it meets the same once more.
-                Err(error) if error.is_unread() => self.background.failed(error),
+                // Purge goes on, or sets the log aside if it meets the same once more; in a stopped
+                // database it does neither.
+                Err(error) if error.is_unread() && self.store.wal().check_poisoned().is_ok() => {
+                    self.background.failed(error);
+                }
                 done => drop(done?),
             }
             // The rest of the sweep is for what goes on committing, too.

@@ -107,6 +107,18 @@ fn and_a_wait_for_purge_does_not_fail() {
     assert_eq!(db.physical(&db.other), (ROWS - DELETED) as usize);
 }
 
+/// A stopped database sets nothing aside: a wait for purge read the page without end.
+#[test]
+fn and_a_wait_for_purge_ends_in_a_stopped_database() {
+    let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
+    let db = log_out_of_pool(&disk);
+    disk.schedule(Fault::nth(FaultOp::Read, 1).on(FILE).sticky());
+    db.store.wal().poison("a test");
+    let waited = db.sys.purge_up_to(db.sys.last_commit());
+    assert!(disk.fired() > 0, "the log is in the pool");
+    assert!(waited.as_ref().is_err_and(|error| error.is_unread()), "{waited:?}");
+}
+
 /// What was kept for a view that has ended goes, though the first log cannot be purged.
 #[test]
 fn and_old_versions_keep_to_their_limit() {
