@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 use crate::args::common::{CommonArgs, TargetArg};
 use crate::args::rig::RigArgs;
-use crate::args::scan;
+use crate::args::scan::{self, ScanArgs};
 use crate::args::sideload::SideloadArgs;
 use crate::document::Document;
 use crate::experiments::{flush, freepages, growth, iobound, overflow, purge, querycache, sessions, soak};
@@ -126,10 +126,9 @@ pub static EXPERIMENTS: [Experiment; 11] = [
         published: "2009: 0.02 s, after the report 0.20 s",
         help: SCAN,
         minutes: [0.5, 1.0, 30.0],
-        options: &[],
         refuses: of_released_servers,
-        arguments: CommonArgs::augment_args,
-        run: |matches, progress| scan::run(&CommonArgs::from_arg_matches(matches)?, progress),
+        arguments: ScanArgs::augment_args,
+        run: |matches, progress| scan::run(&ScanArgs::from_arg_matches(matches)?, progress),
         ..IN_TURNS
     },
     Experiment {
@@ -243,7 +242,9 @@ Examples:
   holdfast lab sideload --report sideload.html        with charts
   holdfast lab sideload --disk real --dir /mnt/ssd    on a real disk instead of the model of a spinning one
   holdfast lab sideload --full --json full.json       the published size; takes hours
-  holdfast lab sideload --target mariadb              real sysbench and mariadb-dump, InnoDB, MyRocks and Holdfast";
+  holdfast lab sideload --target mariadb              real sysbench and mariadb-dump, InnoDB, MyRocks and Holdfast
+  holdfast lab sideload --target mariadb --engines holdfast,innodb,mariadb118,mysql97
+                                                      other servers as they were released beside them";
 
 const SCAN: &str = "\
 Examples:

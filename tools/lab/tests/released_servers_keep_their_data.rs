@@ -1,5 +1,6 @@
 //! Servers of today, as released, make their own tables, answer, and have their data after they
-//! were shut down and started again. They listen on their sockets only, and leave nothing behind.
+//! were shut down and started again, and on a copy of it. They listen on their sockets only, and
+//! leave nothing behind.
 //! One test, since it needs the servers; those that cannot be had are named and left out.
 //! `cargo xtask test lab-released` runs it.
 
@@ -25,7 +26,8 @@ fn version_of(server: Release) -> &'static str {
 }
 
 fn keeps_its_data(cache: &Cache, server: Release) {
-    let mut running = server.with_new_data(cache).expect("it makes its tables");
+    let mut running = server.server(cache, "test");
+    running.make_data().expect("it makes its tables");
     running.restart(&["--innodb-buffer-pool-size=16777216".to_owned()]).expect("it starts");
     let mut conn = connect(&running.socket_path());
     let version: String = conn.query_first("SELECT VERSION()").unwrap().unwrap();
@@ -51,9 +53,17 @@ fn keeps_its_data(cache: &Cache, server: Release) {
     assert_eq!((rows, pool), (2, 32 << 20), "{}", server.name());
     drop(conn);
     running.shut_down().expect("it shuts down");
-    let socket = running.socket_path();
-    drop(running);
-    assert!(!socket.parent().unwrap().exists(), "{} left its data behind", server.name());
+    let mut copy = server.server(cache, "copy");
+    running.copy_data_to(&copy).expect("its data can be copied");
+    copy.restart(&[]).expect("it starts on the copy");
+    let rows: u64 = connect(&copy.socket_path()).query_first("SELECT COUNT(*) FROM d.t").unwrap().unwrap();
+    assert_eq!(rows, 2, "{}", server.name());
+    copy.kill();
+    for server in [running, copy] {
+        let socket = server.socket_path();
+        server.remove().expect("its data can be removed");
+        assert!(!socket.parent().unwrap().exists(), "{} is left behind", socket.display());
+    }
 }
 
 #[test]

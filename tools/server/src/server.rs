@@ -465,7 +465,7 @@ impl<'c> Server<'c> {
     }
 }
 
-fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
+pub(crate) fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     if !Command::new("cp").arg("-a").arg("--reflink=auto").arg(from).arg(to).status()?.success() {
         bail!("{} could not be copied", from.display());
     }

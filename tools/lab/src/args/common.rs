@@ -120,12 +120,20 @@ impl CommonArgs {
         }
     }
 
-    /// Refuses a choice of engines on a target that has none.
+    /// Refuses a choice of engines on a target that has none of these.
     pub(crate) fn ensure_has_choice(&self, engines: &[Engine]) -> Result<()> {
         ensure!(
             engines.is_empty() || matches!(self.target, TargetArg::MariaDb | TargetArg::Server(_)),
             "--engines is for servers that have several: --target mariadb or dsn:"
         );
+        let other = engines.iter().find(|engine| matches!(engine, Engine::Released(_)));
+        if let Some(name) = other.map(|engine| engine.name()) {
+            ensure!(
+                self.target == TargetArg::MariaDb,
+                "--engines {name} is for --target mariadb; --target {name} runs that server alone"
+            );
+            ensure!(self.disk != Some(DiskArg::Model), "{name} runs on the real disk");
+        }
         Ok(())
     }
 
@@ -156,6 +164,25 @@ mod tests {
     use super::*;
     use crate::claims::{Bar, Claim, Evidence};
     use crate::machine::Machine;
+
+    /// A release runs without the program that slows its disk down, beside others that have it.
+    #[test]
+    fn a_released_server_among_the_engines_has_the_real_disk() {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            common: CommonArgs,
+        }
+        let asked = |words: &[&str]| {
+            let line = <Line as clap::Parser>::parse_from([&["sideload"], words].concat());
+            line.common.ensure_has_choice(&[Engine::Holdfast, Engine::Released(Release::Mysql97)])
+        };
+        assert!(asked(&["--target", "mariadb"]).is_ok());
+        let refused = |words: &[&str]| asked(words).unwrap_err().to_string();
+        assert_eq!(refused(&["--target", "mariadb", "--disk", "model"]), "mysql97 runs on the real disk");
+        let dsn = refused(&["--target", "dsn:mysql://me@host/"]);
+        assert!(dsn.contains("--target mysql97 runs that server alone"), "{dsn}");
+    }
 
     #[test]
     fn engines_without_holdfast_are_not_judged_by_its_bars() {

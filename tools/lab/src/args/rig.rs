@@ -22,9 +22,9 @@ pub struct RigArgs {
     /// The arguments of all experiments.
     #[command(flatten)]
     pub common: CommonArgs,
-    /// With --target mariadb: the engines [default: innodb,holdfast]; with dsn: the first of them
-    /// [default: innodb]
-    #[arg(long, value_enum, value_delimiter = ',', value_name = "ENGINES")]
+    /// With --target mariadb: the engines, and other servers beside them [default:
+    /// innodb,holdfast]; with dsn: the first of them [default: innodb]
+    #[arg(long, value_delimiter = ',', value_name = "ENGINES")]
     pub engines: Vec<Engine>,
     /// With --target mariadb or dsn: the workload of the sessions
     #[arg(long, value_enum, default_value_t = WorkloadArg::Dbstress)]

@@ -1,21 +1,39 @@
 //! `scan` on the target that the arguments name.
 
 use anyhow::{Result, ensure};
+use clap::Args;
 use holdfast_testkit::DiskModel;
 
-use super::common::{CommonArgs, DiskArg, TargetArg};
+use super::common::{CommonArgs, DiskArg, TargetArg, judged_with_holdfast};
 use crate::document::Document;
 use crate::experiments::scan;
 use crate::progress::Progress;
+use crate::server::contender::Engine;
+use crate::server::turns;
+
+/// `holdfast lab scan`.
+#[derive(Debug, Args)]
+pub struct ScanArgs {
+    /// The arguments of all experiments.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// With --target mariadb: the engines, and other servers beside them [default:
+    /// innodb,holdfast]
+    #[arg(long, value_delimiter = ',', value_name = "ENGINES")]
+    pub engines: Vec<Engine>,
+}
 
 /// Runs on the target that the arguments name.
-pub(crate) fn run(common: &CommonArgs, progress: &mut Progress) -> Result<Document> {
+pub(crate) fn run(ScanArgs { common, engines }: &ScanArgs, progress: &mut Progress) -> Result<Document> {
+    common.ensure_has_choice(engines)?;
+    ensure!(!engines.contains(&Engine::Myrocks), "scan asks a buffer pool for its pages, and MyRocks has none");
     match &common.target {
         // The registry refuses a server that runs already.
         TargetArg::Embedded | TargetArg::Server(_) => scan::run(&options(common), progress),
         TargetArg::MariaDb => {
             let model = (common.disk == Some(DiskArg::Model)).then(DiskModel::spinning);
-            scan::servers::run(&server_options(common), model, progress)
+            let result = scan::servers::run(&server_options(common), &turns::contenders(engines), model, progress);
+            result.map(|document| judged_with_holdfast(engines, document))
         }
         TargetArg::Released(server) => {
             ensure!(common.disk != Some(DiskArg::Model), "that server runs on the real disk");

@@ -267,7 +267,7 @@ pub(super) fn capacity(server: &ServerWithSchema) -> Result<u64> {
     let bytes = match server.contender {
         Contender::Holdfast => told("holdfast_log_file_size"),
         Contender::MyRocks => None,
-        Contender::InnoDb { .. } => told("innodb_redo_log_capacity")
+        Contender::InnoDb { .. } | Contender::Released(_) => told("innodb_redo_log_capacity")
             .or_else(|| Some(told("innodb_log_file_size")? * told("innodb_log_files_in_group").unwrap_or(1.0))),
     };
     Ok(bytes.context("the server does not say how large its redo log is")? as u64)

@@ -36,7 +36,7 @@ use crate::server::contender::Contender;
 use crate::server::data::{self, SCHEMA};
 use crate::server::load::Oltp;
 use crate::server::named::ServerWithSchema;
-use crate::server::options::with_query_cache;
+use crate::server::options::{self, with_query_cache};
 use crate::server::own::OwnServer;
 use crate::server::status::Listed;
 use crate::server::turns::cell::{Asked, Cell, Column, Judged, grid, p95, tps};
@@ -205,7 +205,7 @@ fn on_private(
 
 fn server_options(options: &Options) -> Vec<String> {
     let pool = pool_bytes(options);
-    let mut list = Contender::Holdfast.options(pool, 1.0);
+    let mut list = options::of(Contender::Holdfast, pool, 1.0);
     list.push(format!("--innodb-buffer-pool-size={pool}"));
     list.extend(with_query_cache(options.cache_bytes));
     list
@@ -219,7 +219,7 @@ fn pool_bytes(options: &Options) -> u64 {
 fn schema(contender: Contender) -> &'static str {
     match contender {
         Contender::Holdfast => "lab_holdfast",
-        Contender::InnoDb { .. } | Contender::MyRocks => "lab_innodb",
+        Contender::InnoDb { .. } | Contender::MyRocks | Contender::Released(_) => "lab_innodb",
     }
 }
 

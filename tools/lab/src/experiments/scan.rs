@@ -194,22 +194,25 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
     );
     let site = site.context("load the tables")?;
     site.set_slow(true);
-    run_on(&site, options, progress)
+    run_on(&[&site], options, progress)
 }
 
-/// Runs the experiment on loaded data: table 0 is [`SMALL`], table 1 [`BIG`].
-pub fn run_on(site: &dyn Site, options: &Options, progress: &mut Progress) -> Result<Document> {
+/// Runs the experiment on loaded data of one target: table 0 is [`SMALL`], table 1 [`BIG`].
+fn run_on(sites: &[&dyn Site], options: &Options, progress: &mut Progress) -> Result<Document> {
     let mut sequences = Vec::new();
-    let cases: Vec<Case> = cases().into_iter().filter(|case| site.has(case.policy)).collect();
-    progress.plan_parts(cases.len());
-    for case in cases {
+    let all = |site| cases().into_iter().map(move |case| (site, case));
+    let all: Vec<(&&dyn Site, Case)> =
+        sites.iter().flat_map(all).filter(|(site, case)| site.has(case.policy)).collect();
+    progress.plan_parts(all.len());
+    for (site, case) in all {
         progress.step(&site.policy_name(case.policy));
-        sequences.push(sequence(site, case, options, progress)?);
+        sequences.push(sequence(*site, case, options, progress)?);
         progress.did_part();
     }
+    let first = sites.first().context("there is a site")?;
     let machine = Machine::this(options.real_disk.as_deref());
-    let mut document = Document::new(&format!("scan{}", suffix(site)), options.settings(), machine);
-    document.runs = sequences.iter().map(|s| document_run(site, s)).collect();
+    let mut document = Document::new(&format!("scan{}", suffix(*first)), options.settings(), machine);
+    document.runs = sequences.iter().map(|s| document_run(*first, s)).collect();
     document.claims = claims(&sequences);
     document.title = "One report query between small queries".to_owned();
     Ok(document.with_figures(figures(&sequences)))

@@ -107,6 +107,7 @@ fn contender(conn: &mut Conn, engine: Engine) -> Result<Contender> {
             let time = conn.query_first::<u32, _>("SELECT @@innodb_old_blocks_time")?;
             Contender::InnoDb { old_blocks_time_ms: time.context("the server has no innodb_old_blocks_time")? }
         }
+        Engine::Released(release) => Contender::Released(release),
     })
 }
 

@@ -7,23 +7,25 @@ use holdfast_server::server::SOCKET_ONLY;
 use holdfast_server::{Cache, Release, ReleasedServer, Server, apt};
 
 use super::address::Address;
+use super::contender::Contender;
 use super::slow_disk::SlowDisk;
 use crate::pin::{Cores, Role};
 use crate::progress::Progress;
 
-/// A server of the lab's own. Its process is killed when this is dropped.
+/// A server of the lab's own. Its process is killed when this is dropped; the data of one that is
+/// not temporary stays until [`OwnServer::remove`].
 pub(crate) struct OwnServer<'c> {
     kind: Kind<'c>,
     /// The address for its clients.
     pub address: Address,
     /// True from a start to an end.
     runs: bool,
+    /// True if its data is removed with it.
+    is_temporary: bool,
 }
 
 enum Kind<'c> {
-    /// Its data stays until [`OwnServer::remove`].
     Private(Server<'c>),
-    /// Its data is removed with it.
     Released(Release, ReleasedServer),
 }
 
@@ -32,19 +34,45 @@ impl<'c> OwnServer<'c> {
     pub fn private(cache: &'c Cache, folder: &str) -> OwnServer<'c> {
         let server = Server::new(cache, folder).bound_to_us();
         let address = Address::Socket(server.socket_path(), None);
-        OwnServer { kind: Kind::Private(server), address, runs: false }
+        OwnServer { kind: Kind::Private(server), address, runs: false, is_temporary: false }
     }
 
-    /// A released server with new data, which is downloaded if need be. It does not run.
-    pub fn released(cache: &Cache, release: Release, progress: &mut Progress) -> Result<OwnServer<'c>> {
-        progress.step(release.name());
+    /// The released server with the data in a folder of the release, which is downloaded if need
+    /// be. It does not run.
+    pub fn released(cache: &Cache, release: Release, folder: &str) -> Result<OwnServer<'c>> {
         // Its programs need libraries that come with today's server, and its clients are of that.
         apt::fetch(cache)?;
         release.fetch(cache)?;
         let dump = release.dump_program(cache)?;
-        let server = release.with_new_data(cache)?;
+        let server = release.server(cache, folder);
         let address = Address::Socket(server.socket_path(), dump);
-        Ok(OwnServer { kind: Kind::Released(release, server), address, runs: false })
+        Ok(OwnServer { kind: Kind::Released(release, server), address, runs: false, is_temporary: false })
+    }
+
+    /// The released server with new data, which is removed with it. It does not run.
+    pub fn temporary(cache: &Cache, release: Release, progress: &mut Progress) -> Result<OwnServer<'c>> {
+        progress.step(release.name());
+        let mut server = OwnServer::released(cache, release, "run")?;
+        server.is_temporary = true;
+        server.make_data()?;
+        Ok(server)
+    }
+
+    /// The server of a contender.
+    pub fn of(cache: &'c Cache, contender: Contender, folder: &str) -> Result<OwnServer<'c>> {
+        match contender {
+            Contender::Released(release) => OwnServer::released(cache, release, folder),
+            _ => Ok(OwnServer::private(cache, &format!("lab/{folder}"))),
+        }
+    }
+
+    /// Makes new data, in place of what there may be. It does not run.
+    pub fn make_data(&self) -> Result<()> {
+        match &self.kind {
+            // It makes what it does not find when it starts.
+            Kind::Private(server) => server.remove(),
+            Kind::Released(_, server) => server.make_data(),
+        }
     }
 
     /// The release, if it is one.
@@ -111,7 +139,8 @@ impl<'c> OwnServer<'c> {
     pub fn copy_data_to(&self, other: &OwnServer<'_>) -> Result<()> {
         match (&self.kind, &other.kind) {
             (Kind::Private(from), Kind::Private(to)) => from.copy_data_to(to),
-            _ => bail!("the data of a release is its own"),
+            (Kind::Released(one, from), Kind::Released(other, to)) if one == other => from.copy_data_to(to),
+            _ => bail!("no server starts on the data of another one"),
         }
     }
 
@@ -119,7 +148,7 @@ impl<'c> OwnServer<'c> {
     pub fn remove(&self) -> Result<()> {
         match &self.kind {
             Kind::Private(server) => server.remove(),
-            Kind::Released(..) => Ok(()),
+            Kind::Released(_, server) => server.remove(),
         }
     }
 
@@ -135,5 +164,8 @@ impl<'c> OwnServer<'c> {
 impl Drop for OwnServer<'_> {
     fn drop(&mut self) {
         self.kill();
+        if self.is_temporary {
+            let _ = self.remove();
+        }
     }
 }

@@ -80,8 +80,8 @@ impl Probe {
                  JOIN information_schema.HOLDFAST_SYS_TABLES t ON t.TABLE_ID = i.TABLE_ID \
                  WHERE t.NAME = '{SCHEMA}/{table}'"
             ),
-            Engine::Innodb if !self.file_summary => return Ok(None),
-            Engine::Innodb => format!(
+            Engine::Innodb | Engine::Released(_) if !self.file_summary => return Ok(None),
+            Engine::Innodb | Engine::Released(_) => format!(
                 "SELECT CAST(SUM(COUNT_READ) AS UNSIGNED) FROM performance_schema.file_summary_by_instance \
                  WHERE FILE_NAME LIKE '%/{SCHEMA}/{table}.ibd'"
             ),
@@ -128,7 +128,7 @@ impl Probe {
                  FROM information_schema.HOLDFAST_SYS_INDEXES i JOIN information_schema.HOLDFAST_SYS_TABLES t \
                  ON t.TABLE_ID = i.TABLE_ID WHERE t.NAME LIKE '{SCHEMA}/%'"
             ),
-            Engine::Innodb => format!(
+            Engine::Innodb | Engine::Released(_) => format!(
                 "SELECT REPLACE(SUBSTRING_INDEX(TABLE_NAME, '.', -1), '`', ''), INDEX_NAME, COUNT(*) \
                  FROM information_schema.INNODB_BUFFER_PAGE WHERE TABLE_NAME LIKE '`{SCHEMA}`.%' GROUP BY 1, 2"
             ),

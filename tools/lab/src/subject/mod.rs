@@ -60,6 +60,11 @@ pub trait Subject {
         Ok(turn)
     }
 
+    /// The options that it was started with, if it is a server of the lab's own.
+    fn started_with(&self) -> Option<String> {
+        None
+    }
+
     /// Megabytes of memory of the engine's process, if it has one of its own.
     fn memory_mb(&self) -> Option<f64> {
         None

@@ -14,6 +14,7 @@ use super::{Origin, Release};
 use crate::cache::Cache;
 use crate::hold::hold;
 use crate::run::{bound_to_us, check};
+use crate::server::copy_folder;
 
 /// The socket of a server, beside its data.
 const SOCKET: &str = "socket";
@@ -27,21 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const SHUTDOWN: Duration = Duration::from_secs(600);
 
 impl Release {
-    /// The server with new data, not running yet ([`ReleasedServer::restart`]).
-    ///
-    /// # Errors
-    /// If it was not fetched, or cannot make its own tables; if another process has its data.
-    pub fn with_new_data(self, cache: &Cache) -> anyhow::Result<ReleasedServer> {
-        let folder = self.folder(cache);
-        let run = folder.join("run");
-        hold(&run)?;
-        if run.exists() {
-            fs::remove_dir_all(&run)?;
-        }
-        fs::create_dir_all(run.join("data"))?;
-        fs::create_dir_all(run.join(TEMPORARY))?;
-        self.install(cache, &folder, &run)?;
-        Ok(ReleasedServer { release: self, cache: cache.clone(), run, child: None })
+    /// The server whose data is in the folder `name` of the release. It does not run.
+    #[must_use]
+    pub fn server(self, cache: &Cache, name: &str) -> ReleasedServer {
+        let run = self.folder(cache).join(name);
+        ReleasedServer { release: self, cache: cache.clone(), run, child: None }
     }
 
     fn command(self, cache: &Cache, folder: &Path, run: &Path) -> Command {
@@ -112,7 +103,7 @@ impl Release {
     }
 }
 
-/// A release with data of its own, which is removed with it.
+/// A release with data of its own, which stays until [`ReleasedServer::remove`].
 #[derive(Debug)]
 pub struct ReleasedServer {
     release: Release,
@@ -123,12 +114,43 @@ pub struct ReleasedServer {
 }
 
 impl ReleasedServer {
+    /// Makes new data, in place of what there may be. The server does not run.
+    ///
+    /// # Errors
+    /// If it was not fetched, or cannot make its own tables; if another process has its data.
+    pub fn make_data(&self) -> anyhow::Result<()> {
+        self.remove()?;
+        fs::create_dir_all(self.run.join("data"))?;
+        fs::create_dir_all(self.run.join(TEMPORARY))?;
+        self.release.install(&self.cache, &self.release.folder(&self.cache), &self.run)
+    }
+
+    /// Copies all data to `other`, of the same release; neither runs.
+    ///
+    /// # Errors
+    /// If another process has the data of `other`, or it cannot be written.
+    pub fn copy_data_to(&self, other: &ReleasedServer) -> anyhow::Result<()> {
+        other.remove()?;
+        fs::create_dir_all(other.run.join(TEMPORARY))?;
+        copy_folder(&self.run.join("data"), &other.run.join("data"))
+    }
+
+    /// Removes the data of the server, which does not run.
+    ///
+    /// # Errors
+    /// If another process has it, or it cannot be removed.
+    pub fn remove(&self) -> anyhow::Result<()> {
+        hold(&self.run)?;
+        if self.run.exists() { fs::remove_dir_all(&self.run).map_err(Into::into) } else { Ok(()) }
+    }
+
     /// Starts the server on its data, with its own defaults and `options`. A running one is shut
     /// down before. It ends when this is dropped.
     ///
     /// # Errors
-    /// If it does not end, or does not start.
+    /// If it does not end, or does not start; if another process has its data.
     pub fn restart(&mut self, options: &[String]) -> anyhow::Result<()> {
+        hold(&self.run)?;
         self.shut_down()?;
         self.launch(options)
     }
@@ -217,9 +239,7 @@ fn log_in(run: &Path) -> String {
 
 impl Drop for ReleasedServer {
     fn drop(&mut self) {
-        // Its data is not needed any more.
         self.kill();
-        let _ = fs::remove_dir_all(&self.run);
     }
 }
 
@@ -243,5 +263,6 @@ mod tests {
         assert!(error.contains("and was killed"), "{error}");
         assert_eq!(server.pid(), None);
         server.shut_down().unwrap();
+        fs::remove_dir_all(&server.run).unwrap();
     }
 }

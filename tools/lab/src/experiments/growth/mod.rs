@@ -43,6 +43,7 @@ use crate::document::{Document, merged};
 use crate::figures::Figures;
 use crate::machine::Machine;
 use crate::progress::Progress;
+use crate::server::contender::Engine;
 use crate::server::turns::side::Side;
 use crate::server::turns::{self, engine_name};
 use outcome::Size;
@@ -57,6 +58,11 @@ const TITLE: &str = "Maintenance as the database grows";
 pub(crate) fn run(args: &RigArgs, progress: &mut Progress) -> Result<Document> {
     let options = Options::of(args);
     args.common.ensure_has_choice(&args.engines)?;
+    let is_here = |engine: &Engine| !matches!(engine, Engine::Released(_));
+    ensure!(
+        args.engines.iter().all(is_here),
+        "growth runs on engines of the distribution's server, which makes its rows"
+    );
     if args.embedded() { embedded(&options, progress) } else { args.judged(on_servers(&options, progress)) }
 }
 

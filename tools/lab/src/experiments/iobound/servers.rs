@@ -14,7 +14,7 @@ use super::{METHODS, Options, PUBLISHED, WIDTHS};
 use crate::claims::{Bar, Claim};
 use crate::document::Document;
 use crate::progress::Progress;
-use crate::server::contender::{Contender, SMALLEST};
+use crate::server::contender::{Contender, INNODB, SMALLEST, engine_name};
 use crate::server::health::Health;
 use crate::server::load::Oltp;
 use crate::server::released;
@@ -54,15 +54,14 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Document> {
 /// Runs it on a released server, which has no other beside it: no claim is made.
 pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<Document> {
     let cache = Cache::of_the_project();
-    let mut sides = [Side::released(&cache, &options.plan.cores, server, progress)?];
+    let mut sides = [Side::private(&cache, &options.plan.cores, &engine_name(INNODB), Contender::Released(server))?];
     apt::fetch_sysbench(&cache)?;
     let measured = measure(options, &cache, &mut sides, progress)?;
-    let starts = measured.starts.iter().map(|settings| sides[0].options(settings)).collect::<Result<Vec<_>>>()?;
     let variables = turns::running::settings(&measured.variables, sides[0].contender);
     let place = Place { target: server.target(), words: format!("on {}", server.name()), ..Place::private() };
     let mut document = findings(options, place, measured, &sides).report(&options.plan, &sides);
     document.settings["server"] = variables;
-    Ok(released::with_options(document, server, &starts))
+    Ok(released::with_options(document, server, &sides[0].started_with().unwrap_or_default()))
 }
 
 /// The cells, and what else is known of the servers.
@@ -72,8 +71,6 @@ struct Measured {
     visited: u64,
     /// Variables of the first server, with the large pool.
     variables: Health,
-    /// The settings of the servers' starts.
-    starts: Vec<Settings>,
 }
 
 fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &mut Progress) -> Result<Measured> {
@@ -83,7 +80,7 @@ fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &
     let plan = &options.plan;
     let cells = METHODS.len() * MODES.len() * (WIDTHS.len() + 1);
     progress.plan((plan.turn * sides.len() as u32 + plan.cell(sides.len())) * cells as u32);
-    let mut measured = Measured { cells: Vec::new(), visited: 0, variables: Health::default(), starts: Vec::new() };
+    let mut measured = Measured { cells: Vec::new(), visited: 0, variables: Health::default() };
     for (method, flush) in METHODS {
         let buffered = flush == FlushMethod::Fsync;
         let roomy = settings(options.workload().bytes(), buffered);
@@ -111,7 +108,6 @@ fn measure(options: &Options, cache: &Cache, sides: &mut [Side<'_>], progress: &
             }
             Ok(())
         })?;
-        measured.starts.extend([roomy, small]);
     }
     Ok(measured)
 }

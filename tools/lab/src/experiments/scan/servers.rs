@@ -8,91 +8,90 @@ use holdfast_workload::dbt2;
 use mysql::Conn;
 use mysql::prelude::Queryable;
 use parking_lot::Mutex;
+use serde_json::json;
 
 use super::{BIG, Options, SMALL, cases, run_on};
 use crate::document::Document;
 use crate::pin::Cores;
 use crate::progress::Progress;
-use crate::server::contender::Contender;
+use crate::server::contender::{Contender, engine_name};
 use crate::server::data::{Insert, SCHEMA};
 use crate::server::options;
 use crate::server::own::OwnServer;
 use crate::server::probe::Probe;
 use crate::server::released;
 use crate::server::slow_disk::SlowDisk;
-use crate::server::turns::INNODB;
 use crate::target::{Content, Policy, PoolState, Query, Site, Target, TargetSpec};
 
-/// Runs the experiment.
-pub fn run(options: &Options, model: Option<DiskModel>, progress: &mut Progress) -> Result<Document> {
+/// Runs the experiment on a private server for each contender.
+pub fn run(
+    options: &Options,
+    contenders: &[Contender],
+    model: Option<DiskModel>,
+    progress: &mut Progress,
+) -> Result<Document> {
     progress.step("building the engine for the server");
     let cache = Cache::of_the_project();
     holdfast_server::build(&cache).context("the engine for the server could not be built")?;
     let disk = model.map(|model| SlowDisk { model, later: false });
-    let mut site = ServerSite { target: "mariadb", servers: Vec::new(), cores: options.cores.clone(), disk };
-    for contender in [INNODB, Contender::Holdfast] {
-        let server = OwnServer::private(&cache, &format!("lab/scan-{}", contender.engine().to_lowercase()));
-        server.remove()?;
-        site.add(contender, server, options, progress)?;
+    let site = |&contender| ServerSite::load((&cache, contender), "mariadb", disk, options, progress);
+    let sites = contenders.iter().map(site).collect::<Result<Vec<_>>>()?;
+    let mut done = run_on(&sites.iter().map(|site| site as &dyn Site).collect::<Vec<_>>(), options, progress)?;
+    for contender in contenders {
+        done.settings[format!("options of {}", engine_name(*contender))] = json!(starts(*contender, options));
     }
-    run_on(&site, options, progress)
+    Ok(done)
 }
 
 /// Runs the experiment on another released server, on the real disk.
 pub fn run_released(server: Release, options: &Options, progress: &mut Progress) -> Result<Document> {
-    let own = OwnServer::released(&Cache::of_the_project(), server, progress)?;
-    let cores = options.cores.clone();
-    let mut site = ServerSite { target: server.target(), servers: Vec::new(), cores, disk: None };
-    site.add(INNODB, own, options, progress)?;
-    let done = run_on(&site, options, progress)?;
-    Ok(released::with_options(done, server, &starts(server, options.pool_bytes())))
+    let (cache, contender) = (Cache::of_the_project(), Contender::Released(server));
+    let site = ServerSite::load((&cache, contender), server.target(), None, options, progress)?;
+    let done = run_on(&[&site], options, progress)?;
+    Ok(released::with_options(done, server, &starts(contender, options)))
 }
 
 /// The divisor of the published pool, for InnoDB's reserve of free pages: 512 MB : 20 MB.
 const SIZE: f64 = 25.6;
 
-/// Servers with the data, one for each engine. A server is started for each policy.
+/// A server with the data. It is started for each policy.
 struct ServerSite<'c> {
     target: &'static str,
-    servers: Vec<(Contender, Mutex<OwnServer<'c>>)>,
+    contender: Contender,
+    server: Mutex<OwnServer<'c>>,
     cores: Cores,
     /// The modelled disk, if there is one.
     disk: Option<SlowDisk>,
 }
 
 impl<'c> ServerSite<'c> {
-    /// Adds a server with an engine, and loads the tables.
-    fn add(
-        &mut self,
-        contender: Contender,
-        mut server: OwnServer<'c>,
+    /// Makes a server for a contender, and loads the tables.
+    fn load(
+        (cache, contender): (&'c Cache, Contender),
+        target: &'static str,
+        disk: Option<SlowDisk>,
         options: &Options,
         progress: &mut Progress,
-    ) -> Result<()> {
-        progress.step(&format!("{}: loading the tables", server.release().map_or(contender.engine(), Release::name)));
-        let starting = server_options(contender, server.release(), options.pool_bytes() * 16);
-        server.start(&starting, &self.cores, None).with_context(|| format!("start a server for {contender}"))?;
+    ) -> Result<ServerSite<'c>> {
+        progress.step(&format!("{}: loading the tables", engine_name(contender)));
+        let mut server = OwnServer::of(cache, contender, &format!("scan-{}", contender.engine().to_lowercase()))?;
+        server.make_data()?;
+        let starting = server_options(contender, options.pool_bytes() * 16);
+        let cores = options.cores.clone();
+        server.start(&starting, &cores, None).with_context(|| format!("start a server for {contender}"))?;
         let mut conn = Conn::new(server.address.options()).context("connect to the server")?;
         fill(&mut conn, contender, options, progress)?;
         drop(conn);
         server.shut_down()?;
-        self.servers.push((contender, Mutex::new(server)));
-        Ok(())
-    }
-
-    fn server(&self, policy: Policy) -> Option<&(Contender, Mutex<OwnServer<'c>>)> {
-        let is_ours = matches!(policy, Policy::Holdfast { .. });
-        self.servers.iter().find(|(contender, _)| is_ours == (*contender == Contender::Holdfast))
+        Ok(ServerSite { target, contender, server: Mutex::new(server), cores, disk })
     }
 }
 
 impl Drop for ServerSite<'_> {
     fn drop(&mut self) {
-        for (_, server) in &mut self.servers {
-            let server = server.get_mut();
-            server.kill();
-            let _ = server.remove();
-        }
+        let server = self.server.get_mut();
+        server.kill();
+        let _ = server.remove();
     }
 }
 
@@ -117,51 +116,51 @@ fn fill(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut
     conn.query_drop(format!("ANALYZE TABLE {SMALL}, {BIG}")).context("analyse the tables")
 }
 
-/// Options of a private server or of a release. The files of a historic release are as published: a
-/// file per table, past the system's cache.
-fn server_options(contender: Contender, release: Option<Release>, pool_bytes: u64) -> Vec<String> {
-    let Some(release) = release else { return contender.options(pool_bytes, SIZE) };
-    let mut options = options::with_pool(release, pool_bytes);
-    if release.is_historic() {
+/// Options of the server of a contender. The files of a historic release are as published: a file
+/// per table, past the system's cache.
+fn server_options(contender: Contender, pool_bytes: u64) -> Vec<String> {
+    let mut options = options::of(contender, pool_bytes, SIZE);
+    if matches!(contender, Contender::Released(release) if release.is_historic()) {
         options.extend(["--innodb-flush-method=O_DIRECT", "--innodb-file-per-table"].map(str::to_owned));
     }
     options
 }
 
-/// The contender and the options of a server whose tables are in `contender`, with this policy.
-fn with_policy(
-    policy: Policy,
-    contender: Contender,
-    release: Option<Release>,
-    pool_bytes: u64,
-) -> (Contender, Vec<String>) {
+/// The options of the server of a contender with this policy.
+fn with_policy(policy: Policy, contender: Contender, pool_bytes: u64) -> Vec<String> {
     let Policy::Midpoint { pct, time_ms } = policy else {
-        return (contender, server_options(contender, release, pool_bytes));
+        return server_options(contender, pool_bytes);
     };
-    let contender = Contender::InnoDb { old_blocks_time_ms: time_ms };
-    let mut options = server_options(contender, release, pool_bytes);
-    options.push(format!("--innodb-old-blocks-pct={pct}"));
-    // That of a private server is among the options of its contender.
-    options.extend(release.map(|_| format!("--innodb-old-blocks-time={time_ms}")));
-    (contender, options)
+    if let Contender::InnoDb { .. } = contender {
+        let mut options = server_options(Contender::InnoDb { old_blocks_time_ms: time_ms }, pool_bytes);
+        options.push(format!("--innodb-old-blocks-pct={pct}"));
+        return options;
+    }
+    let mut options = server_options(contender, pool_bytes);
+    options.extend([format!("--innodb-old-blocks-pct={pct}"), format!("--innodb-old-blocks-time={time_ms}")]);
+    options
 }
 
-/// The options of the starts of a release that is measured: one for each policy of InnoDB.
-fn starts(release: Release, pool_bytes: u64) -> Vec<Vec<String>> {
-    let policies = cases().into_iter().map(|case| case.policy);
-    let midpoint = policies.filter(|policy| matches!(policy, Policy::Midpoint { .. }));
-    midpoint.map(|policy| with_policy(policy, INNODB, Some(release), pool_bytes).1).collect()
+/// True if the policy is one of the contender.
+fn is_of(policy: Policy, contender: Contender) -> bool {
+    matches!(policy, Policy::Holdfast { .. }) == (contender == Contender::Holdfast)
+}
+
+/// The options of the starts of a contender, one for each policy, in words.
+fn starts(contender: Contender, options: &Options) -> String {
+    let policies = cases().into_iter().map(|case| case.policy).filter(|policy| is_of(*policy, contender));
+    let starts: Vec<_> = policies.map(|policy| with_policy(policy, contender, options.pool_bytes())).collect();
+    options::in_words(&starts)
 }
 
 impl Site for ServerSite<'_> {
     fn open(&self, spec: &TargetSpec) -> Result<Box<dyn Target + Sync + '_>> {
-        let (contender, server) = self.server(spec.policy).context("no server has this policy")?;
-        let mut own = server.lock();
-        let (contender, options) = with_policy(spec.policy, *contender, own.release(), spec.pool_bytes);
+        let (contender, mut own) = (self.contender, self.server.lock());
+        let options = with_policy(spec.policy, contender, spec.pool_bytes);
         own.start(&options, &self.cores, self.disk).with_context(|| format!("start a server for {contender}"))?;
         let conn = Conn::new(own.address.options()).context("connect to the server")?;
         let probe = Probe::new(&own.address, contender)?;
-        Ok(Box::new(ServerTarget { server, probe: Mutex::new(probe), conn: Mutex::new(conn) }))
+        Ok(Box::new(ServerTarget { server: &self.server, probe: Mutex::new(probe), conn: Mutex::new(conn) }))
     }
 
     fn target_name(&self) -> &'static str {
@@ -169,12 +168,14 @@ impl Site for ServerSite<'_> {
     }
 
     fn has(&self, policy: Policy) -> bool {
-        self.server(policy).is_some()
+        is_of(policy, self.contender)
     }
 
     fn policy_name(&self, policy: Policy) -> String {
         match policy {
-            Policy::Midpoint { pct, time_ms } => format!("InnoDB (old_blocks_pct {pct}, time {time_ms} ms)"),
+            Policy::Midpoint { pct, time_ms } => {
+                format!("{} (old_blocks_pct {pct}, time {time_ms} ms)", engine_name(self.contender))
+            }
             _ => "holdfast".to_owned(),
         }
     }
@@ -250,11 +251,14 @@ fn create_stock() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::contender::INNODB;
 
     /// The report said that all settings but the pool were the server's defaults.
     #[test]
     fn the_options_of_a_release_are_those_of_its_starts() {
-        let starts = starts(Release::Mysql56, 20 << 20);
+        let contender = Contender::Released(Release::Mysql56);
+        let policies = cases().into_iter().map(|case| case.policy).filter(|policy| is_of(*policy, contender));
+        let starts: Vec<_> = policies.map(|policy| with_policy(policy, contender, 20 << 20)).collect();
         let set = |pct, ms| [format!("--innodb-old-blocks-pct={pct}"), format!("--innodb-old-blocks-time={ms}")];
         for (start, set) in starts.iter().zip([set(90, 0), set(5, 5), set(37, 60_000)]) {
             assert!(start.contains(&"--innodb-buffer-pool-size=20971520".to_owned()), "{start:?}");
@@ -265,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_private_server_has_each_option_once() {
-        let (_, options) = with_policy(Policy::Midpoint { pct: 90, time_ms: 0 }, INNODB, None, 20 << 20);
+        let options = with_policy(Policy::Midpoint { pct: 90, time_ms: 0 }, INNODB, 20 << 20);
         let times = |name: &str| options.iter().filter(|option| option.starts_with(name)).count();
         assert_eq!(["--innodb-old-blocks-pct=90", "--innodb-old-blocks-time=0"].map(times), [1, 1]);
     }

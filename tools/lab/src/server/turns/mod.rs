@@ -21,7 +21,7 @@ pub mod workload;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use holdfast_server::{Cache, apt};
+use holdfast_server::{Cache, Release, apt};
 use serde_json::{Value, json};
 
 pub use self::plan::Plan;
@@ -37,12 +37,15 @@ use crate::subject::meters::Meter;
 use crate::subject::{Second, Subject};
 use crate::target::EMBEDDED;
 
-/// The engines in the order of the sides: Holdfast, InnoDB, and MyRocks if asked for.
+/// The engines in the order of the sides: Holdfast, InnoDB, and MyRocks and other servers if asked
+/// for.
 pub fn contenders(asked: &[Engine]) -> Vec<Contender> {
     let asked = if asked.is_empty() { &[Engine::Holdfast, Engine::Innodb][..] } else { asked };
-    let order =
+    let here =
         [(Engine::Holdfast, Contender::Holdfast), (Engine::Innodb, INNODB), (Engine::Myrocks, Contender::MyRocks)];
-    order.into_iter().filter(|(engine, _)| asked.contains(engine)).map(|(_, contender)| contender).collect()
+    let released = Release::ALL.map(|release| (Engine::Released(release), Contender::Released(release)));
+    let order = here.into_iter().chain(released);
+    order.filter(|(engine, _)| asked.contains(engine)).map(|(_, contender)| contender).collect()
 }
 
 /// Fetches and builds everything that private servers and their clients need.
@@ -166,7 +169,12 @@ impl Findings {
         let target = self.place.target;
         let [name, on] =
             if target == EMBEDDED { ["", ""].map(str::to_owned) } else { [format!("-{target}"), ON.to_owned()] };
-        let settings = merged(self.settings, common);
+        let mut settings = merged(self.settings, common);
+        for side in sides {
+            if let Some(options) = side.started_with() {
+                settings[format!("options of {}", side.name())] = json!(options);
+            }
+        }
         let mut document = Document::new(&format!("{}{name}", self.name.0), settings, machine);
         document.title = format!("{}{on}", self.name.1);
         document.runs = self.cells.iter().flat_map(|c| c.runs(target, sides)).collect();

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use holdfast_server::Cache;
 use holdfast_server::server::processor_time;
-use holdfast_server::{Cache, Release};
 use holdfast_workload::rng::Rng;
 use mysql::Conn;
 use mysql::prelude::Queryable;
@@ -23,7 +23,7 @@ use crate::pin::Cores;
 use crate::progress::Progress;
 use crate::rig::memory;
 use crate::server::address::Address;
-use crate::server::contender::{Contender, INNODB, engine_name};
+use crate::server::contender::Contender;
 use crate::server::data::{self, SCHEMA};
 use crate::server::load::{self, Oltp, Sysbench};
 use crate::server::options;
@@ -59,6 +59,8 @@ pub struct Side<'c> {
     tables: Option<Workload>,
     /// True if it runs on a modelled disk.
     on_model: bool,
+    /// The options of its starts.
+    starts: Vec<Vec<String>>,
 }
 
 /// A running server.
@@ -78,16 +80,9 @@ impl<'c> Side<'c> {
     /// Returns a private server without data.
     pub fn private(cache: &'c Cache, cores: &'c Cores, name: &str, contender: Contender) -> Result<Side<'c>> {
         let letters: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
-        let folder = format!("lab/{}", letters.to_lowercase());
-        let own = OwnServer::private(cache, &folder);
+        let own = OwnServer::of(cache, contender, &letters.to_lowercase())?;
         own.remove()?;
         Ok(Side::new(cache, cores, name, contender, own.address.clone(), Some(own)))
-    }
-
-    /// Returns a released server without data, whose InnoDB is measured.
-    pub fn released(cache: &'c Cache, cores: &'c Cores, release: Release, progress: &mut Progress) -> Result<Side<'c>> {
-        let own = OwnServer::released(cache, release, progress)?;
-        Ok(Side::new(cache, cores, &engine_name(INNODB), INNODB, own.address.clone(), Some(own)))
     }
 
     /// Returns a running server. It is neither started nor stopped, and is not paused.
@@ -122,6 +117,7 @@ impl<'c> Side<'c> {
             snapshot: None,
             tables: None,
             on_model: false,
+            starts: Vec::new(),
         }
     }
 
@@ -131,19 +127,14 @@ impl<'c> Side<'c> {
 
     /// Starts it and pauses it.
     pub fn start(&mut self, settings: &Settings) -> Result<()> {
-        let options = self.options(settings)?;
+        let options = options::of_own(self.contender, settings);
         let disk = settings.modelled.map(|model| SlowDisk { model, later: true });
         self.start_with(&options, disk)?;
+        if !self.starts.contains(&options) {
+            self.starts.push(options);
+        }
         self.pause(true);
         Ok(())
-    }
-
-    /// The options of a server with these settings.
-    pub fn options(&self, settings: &Settings) -> Result<Vec<String>> {
-        Ok(match self.own()?.release() {
-            Some(release) => options::of_release(release, settings),
-            None => options::of_private(self.contender, settings),
-        })
     }
 
     fn start_with(&mut self, options: &[String], disk: Option<SlowDisk>) -> Result<()> {
@@ -198,10 +189,8 @@ impl<'c> Side<'c> {
     /// Creates schema and tables. The server is started for it, and shut down.
     pub fn load(&mut self, data: Data, seed: u64, progress: &mut Progress) -> Result<()> {
         progress.step(&format!("{}: making the tables", self.name()));
-        let mut options = match self.own()?.release() {
-            Some(release) => options::with_pool(release, LOAD_POOL),
-            None => self.contender.options(LOAD_POOL, 1.0),
-        };
+        self.own()?.make_data()?;
+        let mut options = options::of(self.contender, LOAD_POOL, 1.0);
         options.push("--innodb-flush-log-at-trx-commit=0".to_owned());
         options.push("--loose-holdfast-flush-log-at-trx-commit=0".to_owned());
         self.start_with(&options, None)?;
@@ -314,6 +303,10 @@ impl Subject for Side<'_> {
         self.series.add(phase, &turn);
         self.pause(true);
         Ok(turn)
+    }
+
+    fn started_with(&self) -> Option<String> {
+        (!self.starts.is_empty()).then(|| options::in_words(&self.starts))
     }
 
     fn memory_mb(&self) -> Option<f64> {

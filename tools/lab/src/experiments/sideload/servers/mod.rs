@@ -22,6 +22,7 @@ use crate::document::{Document, merged};
 use crate::machine::Machine;
 use crate::progress::Progress;
 use crate::server::contender::Contender;
+use crate::server::options::of_sideload;
 use crate::target::described;
 
 /// Runs the experiment.
@@ -72,9 +73,10 @@ fn report(
 
 fn in_words(options: &Options) -> String {
     format!(
-        "MariaDB with equal caches, O_DIRECT, a sync at every commit, no binary log, no query cache; real sysbench \
+        "{} with equal caches, O_DIRECT, a sync at every commit, no binary log, no query cache; real sysbench \
          oltp_read_only with {} thread(s) and real mariadb-dump{}. Tables and pool are {} times smaller than published, and \
          with them InnoDB's old_blocks_time and lru_scan_depth. Disk: {}.",
+        servers(&options.contenders),
         options.oltp.threads,
         if options.cores.pins() { ", the server and its clients on cores of their own" } else { "" },
         options.scale.size,
@@ -85,6 +87,13 @@ fn in_words(options: &Options) -> String {
             "real".to_owned()
         }
     )
+}
+
+/// The names of the servers: MariaDB is that of the distribution.
+fn servers(contenders: &[Contender]) -> String {
+    let others = contenders.iter().filter(|one| matches!(one, Contender::Released(_))).map(ToString::to_string);
+    let names: Vec<String> = std::iter::once("MariaDB".to_owned()).chain(others).collect();
+    names.join(", ")
 }
 
 /// The settings that every target has.
@@ -114,7 +123,7 @@ fn of_private_servers(options: &Options) -> Value {
     let scale = options.scale;
     let mut settings = json!({"ceiling_pool_bytes": scale.ceiling_bytes()});
     for contender in &options.contenders {
-        let list = contender.options(scale.pool_bytes(), scale.size);
+        let list = of_sideload(*contender, scale.pool_bytes(), scale.size);
         settings[format!("{contender}")] = json!(list.join(" "));
     }
     settings

@@ -20,10 +20,11 @@ use crate::experiments::sideload::scenario::{Beside, Parts, Run};
 use crate::experiments::sideload::{BIG, HOT, Start};
 use crate::pin::Cores;
 use crate::progress::Progress;
-use crate::server::contender::Contender;
+use crate::server::contender::{Contender, engine_name};
 use crate::server::data::{self, SCHEMA};
 use crate::server::instance::{Instance, Spec};
 use crate::server::load::Oltp;
+use crate::server::options::of_sideload;
 use crate::server::own::OwnServer;
 use crate::server::slow_disk::SlowDisk;
 use crate::turns::Rounds;
@@ -69,7 +70,7 @@ impl Times {
     fn turns(&self, contender: Contender) -> (Rounds, Duration, Duration) {
         match contender {
             Contender::Holdfast => (self.rounds, self.turn, self.turn),
-            Contender::InnoDb { .. } | Contender::MyRocks => {
+            Contender::InnoDb { .. } | Contender::MyRocks | Contender::Released(_) => {
                 let all = self.turn.mul_f64(self.rounds.least as f64);
                 (Rounds { least: 2, most: 2 }, all / 3, all / 4)
             }
@@ -94,22 +95,22 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Vec<ContenderOu
     progress.plan(options.contenders.iter().map(|&one| options.times.of_start(one) * 2).sum());
     let mut rest = options.contenders.as_slice();
     while let Some(first) = rest.first() {
-        // Contenders of one engine have one set of data, and one ceiling.
-        let same = rest.iter().take_while(|c| c.engine() == first.engine()).count();
+        // Contenders of one engine of a server have one set of data, and one ceiling.
+        let same = rest.iter().take_while(|c| c.data() == first.data()).count();
         let (these, others) = rest.split_at(same);
         rest = others;
         let stage = Stage { cache: &cache, options };
         let result = stage.engine(these, progress, &mut outcomes);
-        stage.server(OWN).remove()?;
-        stage.server(CEILING).remove()?;
+        stage.server(OWN, *first)?.remove()?;
+        stage.server(CEILING, *first)?.remove()?;
         result.with_context(|| first.to_string())?;
     }
     Ok(outcomes)
 }
 
-/// Folders of the two servers in the cache folder.
-const OWN: &str = "lab/own";
-const CEILING: &str = "lab/ceiling";
+/// Folders of the two servers.
+const OWN: &str = "own";
+const CEILING: &str = "ceiling";
 
 struct Stage<'a> {
     cache: &'a Cache,
@@ -117,8 +118,8 @@ struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    fn server(&self, folder: &str) -> OwnServer<'a> {
-        OwnServer::private(self.cache, folder)
+    fn server(&self, folder: &str, contender: Contender) -> Result<OwnServer<'a>> {
+        OwnServer::of(self.cache, contender, folder)
     }
 
     /// The disk of the servers that are measured, if it is modelled.
@@ -146,8 +147,8 @@ impl<'a> Stage<'a> {
         pool_bytes: u64,
         listed: bool,
     ) -> Result<Instance<'a>> {
-        let (mut server, cores) = (self.server(folder), &self.options.cores);
-        let started = server.start(&contender.options(pool_bytes, self.options.scale.size), cores, disk);
+        let (mut server, cores) = (self.server(folder, contender)?, &self.options.cores);
+        let started = server.start(&of_sideload(contender, pool_bytes, self.options.scale.size), cores, disk);
         started.with_context(|| format!("start a server for {contender}"))?;
         let (big_rows, oltp) = (self.options.scale.big_rows(), self.options.oltp.clone());
         Instance::of_own(self.cache, cores, server, Spec { contender, pool_bytes, big_rows, listed, oltp })
@@ -181,9 +182,9 @@ impl<'a> Stage<'a> {
     /// Loads the tables with the engine, in two copies.
     fn load(&self, contender: Contender, progress: &mut Progress) -> Result<()> {
         let scale = self.options.scale;
-        progress.step(&format!("{}: loading the tables", contender.engine()));
-        let (server, copy) = (self.server(OWN), self.server(CEILING));
-        server.remove()?;
+        progress.step(&format!("{}: loading the tables", engine_name(contender)));
+        let (server, copy) = (self.server(OWN, contender)?, self.server(CEILING, contender)?);
+        server.make_data()?;
         copy.remove()?;
         let mut instance = self.start((OWN, None), contender, scale.ceiling_bytes(), false)?;
         let conn = instance.probe.conn();
