@@ -214,7 +214,8 @@ pub trait File: Send + Sync {
     /// Does all `writes`, in any order, perhaps at the same time. Returns when all are done.
     ///
     /// # Errors
-    /// As [`File::write_at`]: the first failure found; the others may have been done or not.
+    /// The errors of [`File::write_at`]: the first failure found; the others may have been done or
+    /// not.
     fn write_batch(&self, writes: &[WriteAt<'_>]) -> Result<()> {
         writes.iter().try_for_each(|w| self.write_at(w.offset, w.buf))
     }

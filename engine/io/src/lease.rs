@@ -91,7 +91,7 @@ impl LeasedDisk {
     /// Locks the directory of `inner`.
     ///
     /// # Errors
-    /// Those of [`Disk::lock`].
+    /// The errors of [`Disk::lock`].
     pub fn new(inner: Arc<dyn Disk>, mode: DirLockMode) -> Result<LeasedDisk> {
         let lock = Mutex::new(Some(inner.lock(mode)?));
         let lease =

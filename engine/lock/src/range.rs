@@ -260,7 +260,7 @@ impl RangeLocks {
     /// if there are none.
     ///
     /// # Errors
-    /// As [`RangeLocks::enqueue`].
+    /// The errors of [`RangeLocks::enqueue`].
     pub fn enqueue_reader(&self, owner: &Arc<Owner>, index: IndexId, range: &KeyRange) -> Result<bool> {
         let mut indexes = self.by_index.shard(index).indexes.lock();
         let Some(entry) = indexes.get_mut(&index) else { return Ok(false) };

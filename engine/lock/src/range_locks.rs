@@ -22,7 +22,7 @@ impl LockManager {
     /// again under the latch. A waiter stays in the queue until [`LockManager::has_inserted`].
     ///
     /// # Errors
-    /// As [`LockManager::lock_row`].
+    /// The errors of [`LockManager::lock_row`].
     pub fn wait_range(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8], wait: LockWait) -> Result<()> {
         if wait.limit().is_none() {
             return if self.ranges.covered(owner, index, key) { Err(Error::WouldBlock) } else { Ok(()) };

@@ -65,7 +65,7 @@ impl LockManager {
     /// As [`LockManager::lock_row`]; says more of what came of it.
     ///
     /// # Errors
-    /// As [`LockManager::lock_row`].
+    /// The errors of [`LockManager::lock_row`].
     pub fn enter_row(
         &self,
         owner: &Arc<Owner>,

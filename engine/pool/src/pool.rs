@@ -103,7 +103,7 @@ impl Pool {
     /// may be newer than its end.
     ///
     /// # Errors
-    /// As [`Pool::open_space`].
+    /// The errors of [`Pool::open_space`].
     pub fn open_space_of_another_log(&self, id: SpaceId, file: Arc<dyn File>) -> Result<Arc<Space>> {
         self.enter(Space::of_another_log(id, file))
     }
@@ -133,7 +133,7 @@ impl Pool {
     /// no latch.
     ///
     /// # Errors
-    /// Of the writes and the sync; the call may be repeated then.
+    /// The errors of the writes and the sync; the call may be repeated then.
     pub fn close_space(&self, space: &Space, discard: bool) -> Result<()> {
         self.core.close_space(space, discard)
     }
@@ -179,8 +179,8 @@ impl Pool {
     /// frames.
     ///
     /// # Errors
-    /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; if no frame can be had, of the
-    /// writes that failed.
+    /// The errors of the read; [`Error::DamagedPage`]; [`Error::Closed`]; if no frame can be had,
+    /// of the writes that failed.
     pub fn load(&self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<()> {
         let result = self.bring_in_or_wait(space, no, acc);
         // The touch that follows is not older than the page's arrival.
@@ -194,7 +194,7 @@ impl Pool {
     /// and a disk that does many things at once does them at once.
     ///
     /// # Errors
-    /// As [`Pool::load`], for the first page. The others are advice.
+    /// The errors of [`Pool::load`], for the first page. The others are advice.
     pub fn load_together(&self, space: &Space, pages: &[PageNo], acc: &Access<'_>) -> Result<()> {
         let Some(&first) = pages.first() else { return Ok(()) };
         self.core.bring_in_together(space, pages, acc);
@@ -205,7 +205,7 @@ impl Pool {
     /// back to it for each of those, so the page comes in as an ordinary one.
     ///
     /// # Errors
-    /// As [`Pool::load`].
+    /// The errors of [`Pool::load`].
     pub fn load_inner(&self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<()> {
         acc.outside_of_scan(|| self.load(space, no, acc))
     }
@@ -233,7 +233,7 @@ impl Pool {
     /// Latches a page shared; brings it in if needed.
     ///
     /// # Errors
-    /// As [`Pool::load`].
+    /// The errors of [`Pool::load`].
     pub fn fix_shared<'a>(&'a self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<SharedGuard<'a>> {
         let (core, id) = (&*self.core, space.page_id(no));
         loop {
@@ -261,7 +261,7 @@ impl Pool {
     /// Latches a page exclusively; brings it in if needed.
     ///
     /// # Errors
-    /// As [`Pool::load`].
+    /// The errors of [`Pool::load`].
     pub fn fix_exclusive<'a>(&'a self, space: &Space, no: PageNo, acc: &Access<'_>) -> Result<ExclusiveGuard<'a>> {
         self.latch_or_bring_in(space, no, acc.fill(), acc).map(|(guard, _)| guard)
     }
@@ -380,7 +380,7 @@ impl Pool {
     /// among them.
     ///
     /// # Errors
-    /// Of the writes and the syncs; what could not be written stays dirty.
+    /// The errors of the writes and the syncs; what could not be written stays dirty.
     pub fn flush_all(&self) -> Result<()> {
         self.core.flush_all()
     }
@@ -388,7 +388,7 @@ impl Pool {
     /// Writes the dirty pages of one space and syncs its file.
     ///
     /// # Errors
-    /// As [`Pool::flush_all`].
+    /// The errors of [`Pool::flush_all`].
     pub fn flush_space(&self, space: &Space) -> Result<()> {
         self.core.flush_space(space)?;
         self.core.sync_space(space)
@@ -398,7 +398,7 @@ impl Pool {
     /// returns, nor one that another thread has begun. The file is not synced.
     ///
     /// # Errors
-    /// Of the write; the page stays dirty then.
+    /// The errors of the write; the page stays dirty then.
     pub fn flush_page(&self, space: &Space, no: PageNo) -> Result<()> {
         self.core.flush_page(space, no)
     }
@@ -406,7 +406,7 @@ impl Pool {
     /// Syncs the file of a space.
     ///
     /// # Errors
-    /// Of the sync, which also stops the database.
+    /// The errors of the sync, which also stops the database.
     pub fn sync_space(&self, space: &Space) -> Result<()> {
         self.core.sync_space(space)
     }
@@ -449,7 +449,7 @@ impl Pool {
     /// of the last one, if no payload is registered).
     ///
     /// # Errors
-    /// Of the syncs and of the log.
+    /// The errors of the syncs and of the log.
     pub fn checkpoint(&self) -> Result<Lsn> {
         self.core.checkpoint()
     }
@@ -489,7 +489,7 @@ impl Pool {
     /// while those saved last are being loaded.
     ///
     /// # Errors
-    /// Of the writes.
+    /// The errors of the writes.
     pub fn save_warmup(&self) -> Result<usize> {
         self.core.save_warmup()
     }

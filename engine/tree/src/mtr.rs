@@ -128,7 +128,7 @@ impl<'a> Mtr<'a> {
     /// Latches a page, unless it is latched already; loads it if needed.
     ///
     /// # Errors
-    /// Those of loading the page.
+    /// The errors of loading the page.
     pub fn fix(&mut self, space: &Space, no: PageNo) -> Result<PageRef> {
         if let Some(page) = self.find(PageId::new(space.id(), no)) {
             return Ok(page);
@@ -143,7 +143,7 @@ impl<'a> Mtr<'a> {
     /// Reads nothing.
     ///
     /// # Errors
-    /// Those of finding a frame.
+    /// The errors of finding a frame.
     pub fn fix_new(&mut self, space: &Space, no: PageNo) -> Result<PageRef> {
         if let Some(page) = self.find(PageId::new(space.id(), no)) {
             return Ok(page);

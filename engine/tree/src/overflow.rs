@@ -210,7 +210,7 @@ fn damaged(space: &SpaceFile, index: IndexId, no: PageNo, what: &str) -> Error {
 /// Appends the value of a chain to `out`.
 ///
 /// # Errors
-/// Damage; those of reading pages.
+/// Damage; the errors of reading pages.
 pub fn read_chain(
     space: &SpaceFile,
     index: IndexId,
@@ -230,9 +230,9 @@ pub fn read_chain(
 /// not recovered: the chain may have been freed since, and its pages may have another use.
 ///
 /// # Errors
-/// As [`read_chain`]; damage, if a page of the chain is newer than the reference. The first page
-/// may be newer because a reference to it was counted, if versions of this file share chains: then
-/// it passes.
+/// The errors of [`read_chain`]; damage, if a page of the chain is newer than the reference. The
+/// first page may be newer because a reference to it was counted, if versions of this file share
+/// chains: then it passes.
 pub fn read_chain_of(
     space: &SpaceFile,
     index: IndexId,
@@ -264,7 +264,7 @@ pub fn read_chain_of(
 /// True if the value of a chain is `value`. Its pages are read as far as they are the same.
 ///
 /// # Errors
-/// Damage; those of reading pages.
+/// Damage; the errors of reading pages.
 pub fn chain_is(space: &SpaceFile, index: IndexId, chain: OverflowRef, value: &[u8], acc: &Access<'_>) -> Result<bool> {
     if chain.len as usize != value.len() {
         return Ok(false);
@@ -290,7 +290,7 @@ fn count_references(page: PageRef, by: i32, mtr: &mut Mtr<'_>) -> Result<()> {
 /// that is the same later, none has been counted or given up since.
 ///
 /// # Errors
-/// Damage; those of reading the page.
+/// Damage; the errors of reading the page.
 pub fn references(space: &SpaceFile, index: IndexId, chain: OverflowRef, acc: &Access<'_>) -> Result<(u32, Lsn)> {
     let page = space.store().pool().fix_shared(space.space(), chain.first, acc)?;
     let shared = links(&page, index).and_then(|_| get_u32(&page, OFF_SHARED));
@@ -321,7 +321,7 @@ fn fix_first<'a>(
 /// chain is not freed meanwhile.
 ///
 /// # Errors
-/// Damage; those of the log and of reading pages.
+/// Damage; the errors of the log and of reading pages.
 pub fn share_chain(space: &SpaceFile, index: IndexId, chain: OverflowRef, acc: &Access<'_>) -> Result<()> {
     if chain.len > 0 {
         let (mut mtr, page) = fix_first(space, index, chain, acc, Store::class_of(acc))?;
@@ -336,7 +336,8 @@ pub fn share_chain(space: &SpaceFile, index: IndexId, chain: OverflowRef, acc: &
 /// Returns whether it was that.
 ///
 /// # Errors
-/// Damage; those of the log and of reading pages. A part of the pages may have been given back.
+/// Damage; the errors of the log and of reading pages. A part of the pages may have been given
+/// back.
 pub fn release_chain(
     space: &SpaceFile,
     index: IndexId,
@@ -351,7 +352,7 @@ pub fn release_chain(
 /// what is left of it.
 ///
 /// # Errors
-/// As there.
+/// The errors of [`release_chain`].
 pub fn release_rest(
     space: &SpaceFile,
     index: IndexId,
@@ -459,7 +460,7 @@ impl Proof {
     /// Looks at as many pages more as are freed at once.
     ///
     /// # Errors
-    /// Damage; those of reading pages.
+    /// Damage; the errors of reading pages.
     pub fn look_on(&mut self, space: &SpaceFile, index: IndexId, acc: &Access<'_>) -> Result<()> {
         let pages = own_pages(space, index, self.left, &mut self.newest, BATCH + 1, acc)?;
         self.left = behind(space, self.left, pages.len().min(BATCH), pages.get(BATCH).copied());
@@ -476,7 +477,7 @@ impl Proof {
 /// True if a chain has so many pages that it is freed in parts, and no other version refers to it.
 ///
 /// # Errors
-/// Those of reading its first page.
+/// The errors of reading its first page.
 pub fn goes_in_parts(space: &SpaceFile, chain: OverflowRef, acc: &Access<'_>) -> Result<bool> {
     if chain.len as usize <= BATCH * data_len(space.store().page_size()) {
         return Ok(false);
@@ -491,7 +492,7 @@ pub fn goes_in_parts(space: &SpaceFile, chain: OverflowRef, acc: &Access<'_>) ->
 /// pages back in the mini-transaction that makes what leads to the chain lead to the rest.
 ///
 /// # Errors
-/// Damage; those of reading pages.
+/// Damage; the errors of reading pages.
 pub fn first_part(
     space: &SpaceFile,
     index: IndexId,

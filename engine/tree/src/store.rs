@@ -62,7 +62,7 @@ impl Store {
     /// caller holds no latch.
     ///
     /// # Errors
-    /// Those of the log: poisoned, closed, or more than it can ever give.
+    /// The errors of the log: poisoned, closed, or more than it can ever give.
     pub fn reserve(&self, bytes: usize, class: SpaceClass) -> Result<SpaceTicket<'_>> {
         self.wal.reserve(Wal::group_bytes(bytes), class)
     }

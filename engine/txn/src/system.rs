@@ -133,7 +133,7 @@ impl TxnSystem {
     /// flushed.
     ///
     /// # Errors
-    /// Those of the log and the disk.
+    /// The errors of the log and the disk.
     pub fn create(store: &Arc<Store>, undo_space: &Arc<SpaceFile>, config: TxnConfig) -> Result<Arc<TxnSystem>> {
         let undo = UndoSpace::create(store, undo_space)?;
         let acc = store.pool().access(AccessKind::Point);

@@ -238,8 +238,8 @@ impl Txn {
     ///
     /// # Errors
     /// [`Error::Closed`]; [`Error::InvalidArgument`] if there are fewer changes than at the
-    /// savepoint; those of reading and writing pages: then this may be tried again, with
-    /// the savepoint or an earlier one, and everything else but [`Txn::rollback`] gets
+    /// savepoint; the errors of reading and writing pages: then this may be tried again, with the
+    /// savepoint or an earlier one, and everything else but [`Txn::rollback`] gets
     /// [`Error::HalfUndone`].
     pub fn rollback_to(&mut self, savepoint: TxnSavepoint) -> Result<()> {
         let completes = self.state == State::Active && self.half_undone.is_some_and(|keep| savepoint.records <= keep);
@@ -367,7 +367,7 @@ impl Txn {
     /// changes has nothing to prepare.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log. The
+    /// [`Error::InvalidArgument`] if the xid is too long or in use; the errors of the log. The
     /// transaction is not prepared then, and goes on; but if that could not be taken back, all that
     /// is left to it is [`Txn::rollback`].
     pub fn prepare(&mut self, xid: &[u8], durability: FlushAtCommit) -> Result<()> {
@@ -401,7 +401,7 @@ impl Txn {
     /// follow.
     ///
     /// # Errors
-    /// [`Error::Closed`]; those of the log: then the transaction is not committed.
+    /// [`Error::Closed`]; the errors of the log: then the transaction is not committed.
     pub fn commit_ordered(&mut self) -> Result<()> {
         if self.state == State::Ended {
             return Err(Error::Closed("the transaction"));
@@ -441,8 +441,8 @@ impl Txn {
     /// [`Txn::commit_ordered`] only waits.
     ///
     /// # Errors
-    /// Those of the log. If the commit was appended but could not be made durable, the database is
-    /// poisoned, and only recovery can tell whether it survived.
+    /// The errors of the log. If the commit was appended but could not be made durable, the
+    /// database is poisoned, and only recovery can tell whether it survived.
     pub fn commit(&mut self, durability: FlushAtCommit) -> Result<()> {
         if self.state != State::Ended && self.log.is_none() {
             return self.commit_ordered();
@@ -467,8 +467,8 @@ impl Txn {
     /// Undoes everything and ends the transaction.
     ///
     /// # Errors
-    /// Those of reading and writing pages. The transaction is over for its user all the same: the
-    /// rollback is tried again in the background, and its rows stay locked until then.
+    /// The errors of reading and writing pages. The transaction is over for its user all the same:
+    /// the rollback is tried again in the background, and its rows stay locked until then.
     /// [`Error::Closed`] if the database was closed meanwhile: the next open goes on with it.
     /// Behind a prepare, those of the log.
     pub fn rollback(&mut self) -> Result<()> {

@@ -180,7 +180,7 @@ impl CheckpointFile {
     /// Opens the file.
     ///
     /// # Errors
-    /// As [`read`].
+    /// The errors of [`read`].
     pub fn open(disk: &dyn Disk) -> Result<CheckpointFile> {
         let current = read(disk)?;
         Ok(CheckpointFile { file: disk.open(FILE_NAME, OpenOptions::new(FileKind::Meta))?, current })

@@ -120,7 +120,7 @@ impl GroupCommit {
     /// useless.
     ///
     /// # Errors
-    /// Those of `work`, for the caller that led; the waiters that it would have served try
+    /// The errors of `work`, for the caller that led; the waiters that it would have served try
     /// themselves. Those of `stop`.
     pub fn join(&self, lsn: u64, work: impl FnOnce(u64) -> Result<u64>, stop: impl Fn() -> Result<()>) -> Result<()> {
         let mut patience = Patience { spins: SPINS, yields: YIELDS };

@@ -55,8 +55,9 @@ impl Wal {
     /// can be appended before [`Recovery::finish`].
     ///
     /// # Errors
-    /// As [`LogReader::open`] and [`LogReader::next`]; [`Error::InvalidArgument`] for a capacity
-    /// that is too small; [`Error::DamagedFile`] for another page size; any error of the disk.
+    /// The errors of [`LogReader::open`] and [`LogReader::next`]; [`Error::InvalidArgument`] for a
+    /// capacity that is too small; [`Error::DamagedFile`] for another page size; any error of the
+    /// disk.
     pub fn open(
         disk: Arc<dyn Disk>,
         uuid: [u8; 16],
@@ -69,7 +70,7 @@ impl Wal {
     /// As [`Wal::open`]; tells `progress` how far the verification has come.
     ///
     /// # Errors
-    /// As [`Wal::open`].
+    /// The errors of [`Wal::open`].
     pub fn open_with(
         disk: Arc<dyn Disk>,
         uuid: [u8; 16],

@@ -65,7 +65,7 @@ impl Segment {
 /// Splits `[from, to)` at the borders of segments and calls `visit(segment, range)` for each piece.
 ///
 /// # Errors
-/// Those of `visit`; [`Error::DamagedFile`] if an LSN lies in no segment.
+/// The errors of `visit`; [`Error::DamagedFile`] if an LSN lies in no segment.
 pub(crate) fn for_each_piece<'a>(
     segments: impl Fn(u64) -> Option<&'a Segment>,
     from: u64,
@@ -307,7 +307,7 @@ impl SegmentSet {
     /// others removed.
     ///
     /// # Errors
-    /// As [`SegmentSet::recycle_below`].
+    /// The errors of [`SegmentSet::recycle_below`].
     pub fn adopt(&self, names: Vec<String>) -> Result<()> {
         let _preparing = self.preparing.lock();
         for name in names {
@@ -332,7 +332,7 @@ impl SegmentSet {
     /// there up to `needed()`, an LSN, before their size counts.
     ///
     /// # Errors
-    /// As [`SegmentSet::prepare_to`]; then nothing has changed.
+    /// The errors of [`SegmentSet::prepare_to`]; then nothing has changed.
     pub fn resize(&self, geometry: &Geometry, needed: impl Fn() -> u64) -> Result<()> {
         let _preparing = self.preparing.lock();
         let mut larger = Vec::new();

@@ -329,7 +329,7 @@ impl SpaceGate {
     /// The log is [checked](Log::check) each time that the caller is woken.
     ///
     /// # Errors
-    /// Those of the log; that of [`SpaceGate::fail`] if there is no room.
+    /// The errors of the log; that of [`SpaceGate::fail`] if there is no room.
     pub fn wait(&self, bytes: u64, class: SpaceClass, log: &impl Log) -> Result<SpaceTicket<'_>> {
         let waiter = Waiter::new(bytes);
         let mut queues = self.queues.lock();

@@ -35,7 +35,7 @@ pub fn unit_tests() -> anyhow::Result<()> {
 /// So many seeds.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub fn seeds(count: u64) -> anyhow::Result<()> {
     run(&["--seeds".into(), count.to_string()])
 }

@@ -130,7 +130,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// one.
 ///
 /// # Errors
-/// Those of reading; the inner one if the page is damaged.
+/// The errors of reading; the inner one if the page is damaged.
 fn read_page(file: &dyn File, id: PageId, bytes: &mut [u8]) -> Result<Result<PageHeader, Error>, Error> {
     let mut reads = 0;
     loop {

@@ -49,7 +49,7 @@ pub fn build(cache: &Cache) -> anyhow::Result<PathBuf> {
 /// As [`build`], with the engine built by `profile`.
 ///
 /// # Errors
-/// As [`build`].
+/// The errors of [`build`].
 pub fn build_as(cache: &Cache, profile: Profile) -> anyhow::Result<PathBuf> {
     let version = apt::fetch(cache)?;
     headers::extract(cache, &version)?;
@@ -59,7 +59,7 @@ pub fn build_as(cache: &Cache, profile: Profile) -> anyhow::Result<PathBuf> {
 /// As [`build_as`], with a fault planted in the shim. The next build is without it.
 ///
 /// # Errors
-/// As [`build_as`], and if the shim does not have what the fault replaces.
+/// The errors of [`build_as`], and if the shim does not have what the fault replaces.
 pub fn build_planted(cache: &Cache, profile: Profile, plant: Plant) -> anyhow::Result<()> {
     let version = apt::fetch(cache)?;
     headers::extract(cache, &version)?;

@@ -18,7 +18,7 @@ pub(crate) const MEASURE: &str = "# measure";
 /// simulators.
 ///
 /// # Errors
-/// Those of `out`.
+/// The errors of `out`.
 pub fn write(trace: &Trace, plain: bool, out: &mut dyn Write) -> std::io::Result<()> {
     if !plain {
         writeln!(out, "{TAGGED}")?;

@@ -154,7 +154,7 @@ fn push_quoted(out: &mut Vec<u8>, mut text: &[u8]) {
 /// every row with the output so far; if it returns `false`, the dump ends early.
 ///
 /// # Errors
-/// Those of the store, and [`Failure::Fatal`] for rows that cannot be decoded.
+/// The errors of the store, and [`Failure::Fatal`] for rows that cannot be decoded.
 pub fn dump(
     rows: &mut dyn Rows,
     table: TableNo,

@@ -161,7 +161,7 @@ impl<'a> Row<'a> {
     /// Decodes an INT column.
     ///
     /// # Errors
-    /// As [`Row::value`].
+    /// The errors of [`Row::value`].
     #[inline]
     pub fn int(&self, column: usize) -> Result<u32> {
         match self.value(column)? {
@@ -173,7 +173,7 @@ impl<'a> Row<'a> {
     /// Decodes a DOUBLE column.
     ///
     /// # Errors
-    /// As [`Row::value`].
+    /// The errors of [`Row::value`].
     #[inline]
     pub fn double(&self, column: usize) -> Result<f64> {
         match self.value(column)? {
@@ -185,7 +185,7 @@ impl<'a> Row<'a> {
     /// Decodes a CHAR or VARCHAR column.
     ///
     /// # Errors
-    /// As [`Row::value`].
+    /// The errors of [`Row::value`].
     #[inline]
     pub fn text(&self, column: usize) -> Result<&'a [u8]> {
         match self.value(column)? {

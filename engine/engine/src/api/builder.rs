@@ -36,7 +36,7 @@ impl Builder {
     /// Opens the database in `path`, or creates it if there is none.
     ///
     /// # Errors
-    /// Those of [`Builder::open`] and [`Builder::create`].
+    /// The errors of [`Builder::open`] and [`Builder::create`].
     pub fn create_or_open(&self, path: impl AsRef<Path>) -> Result<Database> {
         match self.open(path.as_ref()) {
             Err(Error::NotADatabase(_)) => {}
@@ -53,7 +53,7 @@ impl Builder {
     /// memory; nothing in the directory is changed, so it may be a copy on read-only media.
     ///
     /// # Errors
-    /// Those of [`Builder::open`].
+    /// The errors of [`Builder::open`].
     pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Database> {
         opening::open_read_only(self, path.as_ref()).map(Database::new)
     }
@@ -61,8 +61,8 @@ impl Builder {
     /// Makes the backup in `path` ready to use: recovers it, checks all its pages, closes it.
     ///
     /// # Errors
-    /// Those of [`Builder::open`]; the first damage found; [`Error::InvalidArgument`] if the system
-    /// refuses the file of a table to this user, so that it was not checked.
+    /// The errors of [`Builder::open`]; the first damage found; [`Error::InvalidArgument`] if the
+    /// system refuses the file of a table to this user, so that it was not checked.
     pub fn restore(&self, path: impl AsRef<Path>) -> Result<VerifyReport> {
         self.restore_with(path, &|_| ())
     }
@@ -71,7 +71,7 @@ impl Builder {
     /// [`Builder::on_recovery_progress`] how far the recovery before it.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Builder::restore`].
     pub fn restore_with(&self, path: impl AsRef<Path>, progress: &dyn Fn(&VerifyProgress)) -> Result<VerifyReport> {
         backup::restore(self, path.as_ref(), progress)
     }

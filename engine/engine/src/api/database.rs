@@ -59,7 +59,7 @@ impl Database {
     /// Creates a database with the default settings.
     ///
     /// # Errors
-    /// As [`Builder::create`].
+    /// The errors of [`Builder::create`].
     pub fn create(path: impl AsRef<Path>) -> Result<Database> {
         Builder::default().create(path)
     }
@@ -67,7 +67,7 @@ impl Database {
     /// Opens a database with the default settings.
     ///
     /// # Errors
-    /// As [`Builder::open`].
+    /// The errors of [`Builder::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Database> {
         Builder::default().open(path)
     }
@@ -75,7 +75,7 @@ impl Database {
     /// Opens a database with the default settings, or creates it.
     ///
     /// # Errors
-    /// As [`Builder::create_or_open`].
+    /// The errors of [`Builder::create_or_open`].
     pub fn create_or_open(path: impl AsRef<Path>) -> Result<Database> {
         Builder::default().create_or_open(path)
     }
@@ -83,7 +83,7 @@ impl Database {
     /// Creates a database in memory, with the default settings.
     ///
     /// # Errors
-    /// As [`Builder::in_memory`].
+    /// The errors of [`Builder::in_memory`].
     pub fn in_memory() -> Result<Database> {
         Builder::default().in_memory()
     }
@@ -91,7 +91,7 @@ impl Database {
     /// Opens a database for reading, with the default settings.
     ///
     /// # Errors
-    /// As [`Builder::open_read_only`].
+    /// The errors of [`Builder::open_read_only`].
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Database> {
         Builder::default().open_read_only(path)
     }
@@ -115,7 +115,7 @@ impl Database {
     /// Begins a transaction that can write.
     ///
     /// # Errors
-    /// As [`Database::begin_write`].
+    /// The errors of [`Database::begin_write`].
     pub fn begin_write_with(&self, options: &WriteOptions) -> Result<WriteTransaction> {
         Transaction::begin_write(self.reference(), options).map(WriteTransaction::new)
     }
@@ -138,7 +138,7 @@ impl Database {
     /// [`Database::transact`] with options for the transaction.
     ///
     /// # Errors
-    /// As [`Database::transact`].
+    /// The errors of [`Database::transact`].
     pub fn transact_with<T>(
         &self,
         options: &WriteOptions,
@@ -174,8 +174,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::create_table`]; what `rows` returns; those of [`crate::TableLoader::push`]
-    /// after which the load has failed, also if `rows` passes over them.
+    /// The errors of [`Database::create_table`]; what `rows` returns; the errors of
+    /// [`crate::TableLoader::push`] after which the load has failed, also if `rows` passes over
+    /// them.
     pub fn create_table_with<K: Key, V: Value>(
         &self,
         definition: &TableDefinition<K, V>,
@@ -293,7 +294,7 @@ impl Database {
     /// As [`Database::salvage_table`]; `progress` is told how far it has come.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Database::salvage_table`].
     pub fn salvage_table_with(
         &self,
         name: &str,
@@ -327,7 +328,7 @@ impl Database {
     /// [`Database::salvage_file`]; `progress` is told how far it has come with each file.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Database::salvage_files`].
     pub fn salvage_files_with(
         &self,
         dir: impl AsRef<Path>,
@@ -341,7 +342,7 @@ impl Database {
     /// tests and models.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Database::salvage_files`].
     pub fn salvage_files_on(&self, disk: Arc<dyn Disk>) -> Result<Vec<(String, crate::SalvageReport)>> {
         salvage_files::salvage_files(disk, None, self.reference(), &|_| ())
     }
@@ -389,7 +390,7 @@ impl Database {
     /// [`Builder::restore`] with the default settings.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Builder::restore`].
     pub fn restore(dir: impl AsRef<Path>) -> Result<VerifyReport> {
         Database::builder().restore(dir)
     }
@@ -408,7 +409,7 @@ impl Database {
     /// As [`Database::compact`]; `progress` is told how far it has come.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Database::compact`].
     pub fn compact_with(&self, progress: &dyn Fn(&VerifyProgress)) -> Result<CompactReport> {
         compact::compact(&self.instance, progress)
     }

@@ -77,7 +77,7 @@ impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
     /// The first row under the index key `key`: the only one if the index is unique.
     ///
     /// # Errors
-    /// As [`crate::ReadTable::get`].
+    /// The errors of [`crate::ReadTable::get`].
     pub fn get(&self, key: I::Ref<'_>) -> Result<Option<Row<K, V>>> {
         let row = self.range((Bound::Included(key), Bound::Included(key)))?.next().transpose()?;
         Ok(row.map(|(_, key, value)| (key, value)))
@@ -87,7 +87,7 @@ impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
     /// keys in the order of their primary keys.
     ///
     /// # Errors
-    /// As [`crate::ReadTable::range`].
+    /// The errors of [`crate::ReadTable::range`].
     pub fn range<'k>(&self, range: impl RangeBounds<I::Ref<'k>>) -> Result<IndexRange<'t, K, V, I>> {
         self.range_with(range, &ReadOptions::default())
     }
@@ -95,7 +95,7 @@ impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
     /// [`Index::range`] with options.
     ///
     /// # Errors
-    /// As [`crate::ReadTable::range`].
+    /// The errors of [`crate::ReadTable::range`].
     pub fn range_with<'k>(
         &self,
         range: impl RangeBounds<I::Ref<'k>>,
@@ -107,7 +107,7 @@ impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
     /// The entries whose index keys lie in `range`, answered from the index alone.
     ///
     /// # Errors
-    /// As [`crate::ReadTable::range`].
+    /// The errors of [`crate::ReadTable::range`].
     pub fn keys<'k>(&self, range: impl RangeBounds<I::Ref<'k>>) -> Result<IndexEntries<'t, K, I>> {
         self.keys_with(range, &ReadOptions::default())
     }
@@ -115,7 +115,7 @@ impl<'t, K: Key, V: Value, I: Key> Index<'t, K, V, I> {
     /// [`Index::keys`] with options.
     ///
     /// # Errors
-    /// As [`crate::ReadTable::range`].
+    /// The errors of [`crate::ReadTable::range`].
     pub fn keys_with<'k>(
         &self,
         range: impl RangeBounds<I::Ref<'k>>,

@@ -245,7 +245,7 @@ impl<'t, K: Key, V: Value> Cursor<'t, K, V> {
     /// Stands before the first row of `range`; the cursor then goes up.
     ///
     /// # Errors
-    /// As [`crate::ReadTable::get`].
+    /// The errors of [`crate::ReadTable::get`].
     pub fn seek<'k>(&mut self, range: impl std::ops::RangeBounds<K::Ref<'k>>) -> Result<()> {
         self.position(&range, Direction::Forward)
     }
@@ -253,7 +253,7 @@ impl<'t, K: Key, V: Value> Cursor<'t, K, V> {
     /// Stands behind the last row of `range`; the cursor then goes down.
     ///
     /// # Errors
-    /// As [`crate::ReadTable::get`].
+    /// The errors of [`crate::ReadTable::get`].
     pub fn seek_rev<'k>(&mut self, range: impl std::ops::RangeBounds<K::Ref<'k>>) -> Result<()> {
         self.position(&range, Direction::Reverse)
     }

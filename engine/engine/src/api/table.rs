@@ -50,7 +50,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// one. For callers that decode for themselves and want no allocation per row.
     ///
     /// # Errors
-    /// As [`ReadTable::get`].
+    /// The errors of [`ReadTable::get`].
     pub fn get_into(&self, key: K::Ref<'_>, value: &mut Vec<u8>) -> Result<bool> {
         with_key::<K, _>(key, |key| self.transaction.get(&self.handle, key, value))
     }
@@ -59,7 +59,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// however large the value is.
     ///
     /// # Errors
-    /// As [`ReadTable::get`].
+    /// The errors of [`ReadTable::get`].
     pub fn contains(&self, key: K::Ref<'_>) -> Result<bool> {
         with_key::<K, _>(key, |key| self.transaction.contains(&self.handle, key))
     }
@@ -67,7 +67,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// The row with the smallest key.
     ///
     /// # Errors
-    /// As [`ReadTable::get`].
+    /// The errors of [`ReadTable::get`].
     pub fn first(&self) -> Result<Option<Row<K, V>>> {
         self.range(..)?.next().transpose()
     }
@@ -75,7 +75,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// The row with the largest key.
     ///
     /// # Errors
-    /// As [`ReadTable::get`].
+    /// The errors of [`ReadTable::get`].
     pub fn last(&self) -> Result<Option<Row<K, V>>> {
         self.range(..)?.next_back().transpose()
     }
@@ -83,7 +83,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// The rows whose keys lie in `range`, in order; also from the back with [`Iterator::rev`].
     ///
     /// # Errors
-    /// As [`ReadTable::get`]; later ones are items of the iterator, which then ends.
+    /// The errors of [`ReadTable::get`]; later ones are items of the iterator, which then ends.
     pub fn range<'k>(&self, range: impl RangeBounds<K::Ref<'k>>) -> Result<Range<'t, K, V>> {
         self.range_with(range, &ReadOptions::default())
     }
@@ -91,7 +91,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// [`ReadTable::range`] with options.
     ///
     /// # Errors
-    /// As [`ReadTable::range`].
+    /// The errors of [`ReadTable::range`].
     pub fn range_with<'k>(
         &self,
         range: impl RangeBounds<K::Ref<'k>>,
@@ -103,7 +103,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// All rows in order.
     ///
     /// # Errors
-    /// As [`ReadTable::range`].
+    /// The errors of [`ReadTable::range`].
     pub fn iter(&self) -> Result<Range<'t, K, V>> {
         self.range(..)
     }
@@ -127,7 +127,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// About how many rows there are: from the shape of the tree, without reading it all.
     ///
     /// # Errors
-    /// As [`ReadTable::get`].
+    /// The errors of [`ReadTable::get`].
     pub fn len_estimate(&self) -> Result<u64> {
         self.transaction.estimate(&self.handle, (Bound::Unbounded, Bound::Unbounded))
     }
@@ -135,7 +135,7 @@ impl<'t, K: Key, V: Value> ReadTable<'t, K, V> {
     /// About how many rows `range` has: from two descents.
     ///
     /// # Errors
-    /// As [`ReadTable::get`].
+    /// The errors of [`ReadTable::get`].
     pub fn estimate<'k>(&self, range: impl RangeBounds<K::Ref<'k>>) -> Result<u64> {
         self.transaction.estimate(&self.handle, encode_bounds::<K>(&range))
     }
@@ -163,7 +163,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// # Errors
     /// [`crate::Error::LockTimeout`], [`crate::Error::Deadlock`], [`crate::Error::WouldBlock`] as
     /// `wait` demands; with snapshot isolation [`crate::Error::Conflict`] if the row changed since
-    /// the snapshot; those of [`ReadTable::get`].
+    /// the snapshot; the errors of [`ReadTable::get`].
     pub fn get_for_update(&self, key: K::Ref<'_>, wait: WaitMode) -> Result<Option<V::Owned>> {
         self.get_locked(key, LockKind::Exclusive, wait)
     }
@@ -172,7 +172,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// until this transaction ends.
     ///
     /// # Errors
-    /// As [`Table::get_for_update`].
+    /// The errors of [`Table::get_for_update`].
     pub fn get_for_share(&self, key: K::Ref<'_>, wait: WaitMode) -> Result<Option<V::Owned>> {
         self.get_locked(key, LockKind::Shared, wait)
     }
@@ -188,7 +188,8 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// The rows of a range, each locked against changes when it is reached.
     ///
     /// # Errors
-    /// As [`ReadTable::range`]; the items also have the errors of [`Table::get_for_update`].
+    /// The errors of [`ReadTable::range`]; the items also have the errors of
+    /// [`Table::get_for_update`].
     pub fn range_for_update<'k>(&self, range: impl RangeBounds<K::Ref<'k>>, wait: WaitMode) -> Result<Range<'t, K, V>> {
         let (transaction, handle) = (self.read.transaction, self.handle.clone());
         let lock = Some((LockKind::Exclusive, wait));
@@ -198,7 +199,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// The rows of a range, each locked for sharing when it is reached.
     ///
     /// # Errors
-    /// As [`Table::range_for_update`].
+    /// The errors of [`Table::range_for_update`].
     pub fn range_for_share<'k>(&self, range: impl RangeBounds<K::Ref<'k>>, wait: WaitMode) -> Result<Range<'t, K, V>> {
         let (transaction, handle) = (self.read.transaction, self.handle.clone());
         let lock = Some((LockKind::Shared, wait));
@@ -212,7 +213,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// [`crate::Error::DuplicateKey`] if there is one under `key`, or a unique index forbids the
     /// row, which [`crate::WriteTransaction::refused_key`] names; [`crate::Error::KeyTooLong`],
     /// [`crate::Error::ValueTooLong`], [`crate::Error::LimitReached`], [`crate::Error::DiskFull`];
-    /// those of [`Table::get_for_update`].
+    /// the errors of [`Table::get_for_update`].
     pub fn insert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<()> {
         self.transaction.insert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
@@ -220,7 +221,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// Adds a row or replaces the value of the one that is there; whether one was there.
     ///
     /// # Errors
-    /// As [`Table::insert`]; [`crate::Error::DuplicateKey`] only from a unique index.
+    /// The errors of [`Table::insert`]; [`crate::Error::DuplicateKey`] only from a unique index.
     pub fn upsert(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<bool> {
         self.transaction.upsert(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
@@ -228,7 +229,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     /// Replaces the value under `key`; whether there was one. If not, nothing is done.
     ///
     /// # Errors
-    /// As [`Table::upsert`].
+    /// The errors of [`Table::upsert`].
     pub fn update(&self, key: K::Ref<'_>, value: V::Ref<'_>) -> Result<bool> {
         self.transaction.update(&self.handle, &self.specs, &encode_key::<K>(key), &encode::<V>(value)?)
     }
@@ -237,7 +238,7 @@ impl<'t, K: Key, V: Value> Table<'t, K, V> {
     ///
     /// # Errors
     /// [`crate::Error::KeyTooLong`], [`crate::Error::LimitReached`], [`crate::Error::DiskFull`]: to
-    /// undo it takes room; those of [`Table::get_for_update`].
+    /// undo it takes room; the errors of [`Table::get_for_update`].
     pub fn delete(&self, key: K::Ref<'_>) -> Result<bool> {
         self.transaction.delete(&self.handle, &self.specs, &encode_key::<K>(key))
     }

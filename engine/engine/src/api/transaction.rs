@@ -143,8 +143,8 @@ impl WriteTransaction {
     ///
     /// # Errors
     /// [`crate::Error::InvalidArgument`] if the savepoint is another transaction's or was undone
-    /// itself; those of [`WriteTransaction::savepoint`]; [`crate::Error::Io`] and damage, after
-    /// which the transaction is over, too.
+    /// itself; the errors of [`WriteTransaction::savepoint`]; [`crate::Error::Io`] and damage,
+    /// after which the transaction is over, too.
     pub fn rollback_to(&self, savepoint: &Savepoint) -> Result<()> {
         self.transaction.rollback_to(&savepoint.0)
     }
@@ -152,7 +152,7 @@ impl WriteTransaction {
     /// Makes the changes visible to transactions that begin later, and durable as the options say.
     ///
     /// # Errors
-    /// Those of [`WriteTransaction::savepoint`]; [`crate::Error::Poisoned`] and
+    /// The errors of [`WriteTransaction::savepoint`]; [`crate::Error::Poisoned`] and
     /// [`crate::Error::Io`] if it is unknown whether the commit is durable: the next open tells.
     pub fn commit(self) -> Result<()> {
         self.transaction.commit(None)
@@ -161,7 +161,7 @@ impl WriteTransaction {
     /// [`WriteTransaction::commit`] that waits for `flush`, whatever the options say.
     ///
     /// # Errors
-    /// As [`WriteTransaction::commit`].
+    /// The errors of [`WriteTransaction::commit`].
     pub fn commit_with(self, flush: FlushAtCommit) -> Result<()> {
         self.transaction.commit(Some(flush))
     }

@@ -8,7 +8,7 @@ use holdfast_io::File;
 /// the piece, because it was cut after the caller asked for its length.
 ///
 /// # Errors
-/// Those of reading.
+/// The errors of reading.
 pub(crate) fn read_piece(file: &dyn File, at: u64, piece: &mut [u8]) -> Result<bool> {
     match file.read_at(at, piece) {
         Ok(()) => Ok(true),

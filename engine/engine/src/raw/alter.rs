@@ -49,7 +49,7 @@ impl RawDatabase {
     ///
     /// # Errors
     /// [`Error::TableNotFound`]; [`Error::LockTimeout`] if a prepared transaction has changed the
-    /// table; those of the log.
+    /// table; the errors of the log.
     pub fn begin_alter(&self, name: &str, add: &[(&str, bool)], with_deltas: bool, wait: Duration) -> Result<RawAlter> {
         let instance = Arc::clone(self.instance());
         let add: Vec<_> = add.iter().map(|(name, unique)| (*name, KEY_TYPE, *unique)).collect();
@@ -69,7 +69,7 @@ impl RawDatabase {
     /// [`Error::LockTimeout`] if a transaction that has not ended has changed one of them;
     /// [`Error::DuplicateKey`] if rows have changed so that an entry is there twice, see
     /// [`RawAlter::duplicate`]; [`Error::InvalidArgument`] if a change was made before, or adds
-    /// indexes and is not finished; those of the log.
+    /// indexes and is not finished; the errors of the log.
     pub fn commit_alters(&self, alters: &mut [&mut RawAlter], others: &[(&str, &[u8])], wait: Duration) -> Result<()> {
         // The table has the new indexes: they must not be taken for those of a change that failed.
         if alters.iter().any(|alter| alter.done) {
@@ -127,7 +127,7 @@ impl RawAlter {
     /// key have to be unique, or all of it.
     ///
     /// # Errors
-    /// As [`RawLoad::push`].
+    /// The errors of [`RawLoad::push`].
     pub fn push(&mut self, index: u32, key: &[u8], prefix: usize, value: &[u8]) -> Result<()> {
         let pushed = self.load.push(index, key, prefix, value);
         self.watch(pushed)
@@ -137,7 +137,7 @@ impl RawAlter {
     /// little is left to [`RawDatabase::commit_alters`], which keeps writers out.
     ///
     /// # Errors
-    /// As [`RawLoad::finish`].
+    /// The errors of [`RawLoad::finish`].
     pub fn finish(&mut self) -> Result<()> {
         let finished = self.load.finish().and_then(|()| self.alteration.catch_up(&self.instance));
         self.watch(finished)

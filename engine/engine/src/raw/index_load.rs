@@ -126,8 +126,8 @@ impl IndexLoad {
     /// found.
     ///
     /// # Errors
-    /// Those of the log and of reading pages; why the tree could not be completed. Pages to which
-    /// no tree leads may be left then.
+    /// The errors of the log and of reading pages; why the tree could not be completed. Pages to
+    /// which no tree leads may be left then.
     pub(super) fn give_up(&mut self, instance: &Instance) -> Result<()> {
         if let Some(error) = &self.failed {
             return Err(error.clone());

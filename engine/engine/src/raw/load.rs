@@ -83,7 +83,7 @@ impl RawLoad {
     /// Begins to fill `table`, which is empty and used by the caller alone.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if it is not empty; those of reading pages.
+    /// [`Error::InvalidArgument`] if it is not empty; the errors of reading pages.
     pub fn new(table: &RawTable) -> Result<RawLoad> {
         let store = &table.handle.store;
         RawLoad::of(&table.instance, store.indexes()?, &store.file, true)
@@ -96,8 +96,8 @@ impl RawLoad {
     ///
     /// # Errors
     /// [`Error::LockTimeout`] if a transaction that has not ended has changed the table;
-    /// [`Error::TableNotFound`] if it is not the one of this name any more; those of creating a
-    /// table.
+    /// [`Error::TableNotFound`] if it is not the one of this name any more; the errors of creating
+    /// a table.
     pub fn anew(table: &RawTable, wait: Duration) -> Result<RawLoad> {
         let renewed = replace::begin_anew(&table.instance, table.name(), &table.handle.store, wait)?;
         let store = Arc::clone(renewed.store());
@@ -145,7 +145,8 @@ impl RawLoad {
     /// # Errors
     /// [`Error::DuplicateKey`]: now, or later, when the entry is compared with others;
     /// [`RawLoad::duplicate`] says which it was. [`Error::InvalidArgument`] if there is no such
-    /// index, the prefix is longer than the key, or the load is finished; those of writing pages.
+    /// index, the prefix is longer than the key, or the load is finished; the errors of writing
+    /// pages.
     pub fn push<'v>(&mut self, index: u32, key: &[u8], prefix: usize, value: impl Into<NewValue<'v>>) -> Result<()> {
         if self.is_finished {
             return Err(Error::invalid("the load is finished"));
@@ -175,7 +176,7 @@ impl RawLoad {
     /// transaction; views of before cannot use it.
     ///
     /// # Errors
-    /// As [`RawLoad::push`]; [`Error::Interrupted`] if the session has been killed.
+    /// The errors of [`RawLoad::push`]; [`Error::Interrupted`] if the session has been killed.
     pub fn finish(&mut self) -> Result<()> {
         if self.is_finished {
             return Ok(());
@@ -231,7 +232,7 @@ impl RawLoad {
     /// [`RawLoad::duplicate`] is this row from now on. The load cannot go on.
     ///
     /// # Errors
-    /// Those of reading and writing pages.
+    /// The errors of reading and writing pages.
     pub fn row(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         let is_found = self.find_row(key, value)?;
         let second = if is_found { None } else { self.indexes.first_mut().and_then(IndexLoad::take_duplicate) };
@@ -290,7 +291,7 @@ impl RawDatabase {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if a load is none of these, or there are more or fewer options
-    /// than loads; [`Error::TableNotFound`] if a table has got another name; those of the log.
+    /// than loads; [`Error::TableNotFound`] if a table has got another name; the errors of the log.
     pub fn replace_by(&self, loads: &mut [&mut RawLoad], options: &[&[u8]]) -> Result<()> {
         if loads.len() != options.len() {
             return Err(Error::invalid("each of the tables has options of its own"));

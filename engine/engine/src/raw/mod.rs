@@ -77,7 +77,7 @@ impl RawDatabase {
     /// next open drops what is left, and a backup does not have it.
     ///
     /// # Errors
-    /// As [`Database::create_table`].
+    /// The errors of [`Database::create_table`].
     pub fn create_table(&self, name: &str, indexes: &[(&str, bool)], options: &[u8], lifetime: Lifetime) -> Result<()> {
         let mut definition = TableDefinition::<&[u8], &[u8]>::named(name);
         definition.indexes.extend(indexes.iter().map(|(name, unique)| {
@@ -117,7 +117,7 @@ impl RawDatabase {
     /// and for none that has written to a temporary one: what they did there is forgotten.
     ///
     /// # Errors
-    /// As [`Database::drop_table`].
+    /// The errors of [`Database::drop_table`].
     pub fn drop_table(&self, name: &str, wait: Duration) -> Result<()> {
         crate::ddl::tables::drop_table(self.instance(), name, wait)
     }
@@ -127,7 +127,7 @@ impl RawDatabase {
     /// does.
     ///
     /// # Errors
-    /// As [`Database::create_table`] and [`Database::drop_table`].
+    /// The errors of [`Database::create_table`] and [`Database::drop_table`].
     pub fn truncate_table(&self, name: &str, wait: Duration) -> Result<()> {
         crate::ddl::replace::truncate_table(self.instance(), name, wait)
     }
@@ -137,8 +137,8 @@ impl RawDatabase {
     /// waits, as long as `wait`, for another thread that reads it or that has adopted one.
     ///
     /// # Errors
-    /// [`Error::LockTimeout`] if one has; [`Error::Interrupted`]; [`Error::TableNotFound`]; those
-    /// of reading pages.
+    /// [`Error::LockTimeout`] if one has; [`Error::Interrupted`]; [`Error::TableNotFound`]; the
+    /// errors of reading pages.
     pub fn check_unprepared(&self, name: &str, wait: Duration) -> Result<()> {
         crate::ddl::tables::check_unprepared(self.instance(), name, wait)
     }
@@ -156,7 +156,7 @@ impl RawDatabase {
     /// Changes the options of tables, by their names, in one change of the catalog.
     ///
     /// # Errors
-    /// [`Error::TableNotFound`]; those of the log.
+    /// [`Error::TableNotFound`]; the errors of the log.
     pub fn set_options(&self, options: &[(&str, &[u8])]) -> Result<()> {
         crate::ddl::tables::set_options(self.instance(), options)
     }
@@ -165,7 +165,8 @@ impl RawDatabase {
     /// those of the renamed one go by its new name.
     ///
     /// # Errors
-    /// As [`Database::rename_table`]; [`Error::TableNotFound`] for a table that is to get options.
+    /// The errors of [`Database::rename_table`]; [`Error::TableNotFound`] for a table that is to
+    /// get options.
     pub fn rename_table(&self, from: &str, to: &str, options: &[(&str, &[u8])]) -> Result<()> {
         crate::ddl::tables::rename_table(self.instance(), from, to, options)
     }
@@ -244,7 +245,7 @@ impl RawDatabase {
     ///
     /// # Errors
     /// [`Error::NotADatabase`] without a table's file; [`Error::DamagedFile`] without a sound page;
-    /// those of reading.
+    /// the errors of reading.
     pub fn page_size_of_files(dir: &Path) -> Result<usize> {
         salvage_files::page_size_on(&*salvage_files::directory(dir)?)
     }
@@ -266,7 +267,7 @@ impl RawDatabase {
     /// Makes all commits so far durable.
     ///
     /// # Errors
-    /// Those of the log.
+    /// The errors of the log.
     pub fn flush_log(&self) -> Result<()> {
         let wal = self.instance().wal();
         wal.flush_to(wal.next_lsn())
@@ -275,8 +276,8 @@ impl RawDatabase {
     /// Closes the database; see [`Database::close`].
     ///
     /// # Errors
-    /// As [`Database::close`]; why the numbers of a table could not be saved, which go on after a
-    /// gap then, as after a crash. The database is closed all the same.
+    /// The errors of [`Database::close`]; why the numbers of a table could not be saved, which go
+    /// on after a gap then, as after a crash. The database is closed all the same.
     pub fn close(self) -> Result<()> {
         let instance = &self.database.instance;
         // Of each table, whether or not those of another one can be saved.

@@ -61,7 +61,7 @@ impl RawTable {
     /// manage the file: one for about 1 GB with pages of 16 KiB.
     ///
     /// # Errors
-    /// Damage of the table; those of reading pages.
+    /// Damage of the table; the errors of reading pages.
     pub fn used_bytes(&self) -> Result<u64> {
         let space = self.handle.store.space()?;
         let info = space.info(&self.instance.pool().access(AccessKind::Scan))?;
@@ -72,7 +72,7 @@ impl RawTable {
     /// About how many entries of an index lie within bounds: from two descents.
     ///
     /// # Errors
-    /// As [`RawTable::rows`]; those of reading pages.
+    /// The errors of [`RawTable::rows`]; the errors of reading pages.
     pub fn estimate(&self, index: u32, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<u64> {
         let access = self.instance.pool().access(AccessKind::Point);
         Ok(self.index(index)?.tree().estimate(from, to, &access)?.entries)
@@ -81,7 +81,7 @@ impl RawTable {
     /// About how many leaves an index has.
     ///
     /// # Errors
-    /// As [`RawTable::estimate`].
+    /// The errors of [`RawTable::estimate`].
     pub fn leaves(&self, index: u32) -> Result<u64> {
         let access = self.instance.pool().access(AccessKind::Point);
         Ok(self.index(index)?.tree().estimate(Bound::Unbounded, Bound::Unbounded, &access)?.leaves)
@@ -91,7 +91,7 @@ impl RawTable {
     /// versions.
     ///
     /// # Errors
-    /// As [`RawTable::estimate`].
+    /// The errors of [`RawTable::estimate`].
     pub fn sample(&self, index: u32, leaves: usize, see: &mut dyn FnMut(&[Vec<u8>])) -> Result<()> {
         let access = self.instance.pool().access(AccessKind::Maintenance);
         self.index(index)?.tree().sample(leaves, &access, see)
@@ -101,7 +101,7 @@ impl RawTable {
     /// for statistics, which jump from value to value: the page is read as by a scan.
     ///
     /// # Errors
-    /// As [`RawTable::estimate`].
+    /// The errors of [`RawTable::estimate`].
     pub fn first_key(&self, index: u32, from: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         let access = self.instance.pool().access(AccessKind::Scan);
         let mut cursor = self.index(index)?.tree().cursor(&access);
@@ -136,7 +136,7 @@ impl RawTable {
     /// Takes `count` numbers of a mark; the first of them. They are never given out again.
     ///
     /// # Errors
-    /// [`Error::LimitReached`] if there are not so many left; those of the log.
+    /// [`Error::LimitReached`] if there are not so many left; the errors of the log.
     ///
     /// # Panics
     /// If there is no such mark.
@@ -149,7 +149,7 @@ impl RawTable {
     /// `ahead` at most; the file's header is written once for so many numbers.
     ///
     /// # Errors
-    /// Those of the log.
+    /// The errors of the log.
     ///
     /// # Panics
     /// If there is no such mark.
@@ -161,7 +161,7 @@ impl RawTable {
     /// Unless that is temporary, the number is durable: statements that define tables set it.
     ///
     /// # Errors
-    /// Those of the log.
+    /// The errors of the log.
     ///
     /// # Panics
     /// If there is no such mark.

@@ -148,7 +148,7 @@ impl RawTransaction {
     /// # Errors
     /// [`Error::DuplicateKey`], [`Error::KeyTooLong`], [`Error::ValueTooLong`],
     /// [`Error::LimitReached`], [`Error::DiskFull`]; [`Error::ReadOnly`] if changes are refused;
-    /// those of [`RawTransaction::get`] with a lock.
+    /// the errors of [`RawTransaction::get`] with a lock.
     pub fn insert<'v>(
         &mut self,
         table: &RawTable,
@@ -163,7 +163,7 @@ impl RawTransaction {
     /// Adds an entry; no other one may have the same index key, the first `prefix` bytes of `key`.
     ///
     /// # Errors
-    /// As [`RawTransaction::insert`].
+    /// The errors of [`RawTransaction::insert`].
     pub fn insert_unique(
         &mut self,
         table: &RawTable,
@@ -180,7 +180,7 @@ impl RawTransaction {
     /// locked, so that it stays.
     ///
     /// # Errors
-    /// As [`RawTransaction::insert`].
+    /// The errors of [`RawTransaction::insert`].
     pub fn insert_or_lock<'v>(
         &mut self,
         table: &RawTable,
@@ -197,7 +197,7 @@ impl RawTransaction {
     /// As [`RawTransaction::insert_unique`] and [`RawTransaction::insert_or_lock`].
     ///
     /// # Errors
-    /// As [`RawTransaction::insert`].
+    /// The errors of [`RawTransaction::insert`].
     pub fn insert_unique_or_lock(
         &mut self,
         table: &RawTable,
@@ -215,7 +215,7 @@ impl RawTransaction {
     /// Replaces the value of an entry; whether there was one.
     ///
     /// # Errors
-    /// As [`RawTransaction::insert`].
+    /// The errors of [`RawTransaction::insert`].
     pub fn update<'v>(
         &mut self,
         table: &RawTable,
@@ -230,7 +230,7 @@ impl RawTransaction {
     /// Removes an entry; whether there was one.
     ///
     /// # Errors
-    /// As [`RawTransaction::insert`].
+    /// The errors of [`RawTransaction::insert`].
     pub fn delete(&mut self, table: &RawTable, index: u32, key: &[u8]) -> Result<bool> {
         self.enter(table)?;
         self.txn.delete(self.index(table, index)?, key, None)
@@ -241,7 +241,7 @@ impl RawTransaction {
     /// that it has gone. Nothing happens if the index is not added any more.
     ///
     /// # Errors
-    /// As [`RawTransaction::insert`].
+    /// The errors of [`RawTransaction::insert`].
     pub fn note_entry(
         &mut self,
         table: &RawTable,
@@ -265,7 +265,7 @@ impl RawTransaction {
     ///
     /// # Errors
     /// [`Error::LockTimeout`], [`Error::Deadlock`], [`Error::Interrupted`], [`Error::Conflict`];
-    /// [`Error::SnapshotTooOld`]; those of reading pages.
+    /// [`Error::SnapshotTooOld`]; the errors of reading pages.
     pub fn get(
         &mut self,
         table: &RawTable,
@@ -286,7 +286,7 @@ impl RawTransaction {
     /// is not read.
     ///
     /// # Errors
-    /// As [`RawTransaction::get`].
+    /// The errors of [`RawTransaction::get`].
     pub fn contains(&mut self, table: &RawTable, index: u32, key: &[u8], lock: Option<RawLock>) -> Result<bool> {
         let index = self.index(table, index)?;
         let Some(lock) = lock else { return self.txn.contains(index, key) };
@@ -300,7 +300,7 @@ impl RawTransaction {
     /// elsewhere.
     ///
     /// # Errors
-    /// As [`RawTransaction::get`].
+    /// The errors of [`RawTransaction::get`].
     pub fn get_head(&mut self, table: &RawTable, index: u32, key: &[u8], out: &mut Vec<u8>) -> Result<bool> {
         self.txn.get_part(self.index(table, index)?, key, Part::Head, out)
     }
@@ -313,7 +313,7 @@ impl RawTransaction {
     /// Gives up what a read of the entry has added to its lock; see [`Txn::unlock`].
     ///
     /// # Errors
-    /// As [`RawTable::rows`].
+    /// The errors of [`RawTable::rows`].
     pub fn unlock(&mut self, table: &RawTable, index: u32, key: &[u8], release: EarlyRelease) -> Result<()> {
         self.txn.unlock(self.index(table, index)?, key, release);
         Ok(())
@@ -322,7 +322,7 @@ impl RawTransaction {
     /// A cursor over the entries of an index within bounds.
     ///
     /// # Errors
-    /// As [`RawTable::rows`].
+    /// The errors of [`RawTable::rows`].
     pub fn cursor(
         &mut self,
         table: &RawTable,
@@ -342,7 +342,7 @@ impl RawTransaction {
     /// Commits; waits until that is as durable as `flush` says.
     ///
     /// # Errors
-    /// As [`crate::WriteTransaction::commit`].
+    /// The errors of [`crate::WriteTransaction::commit`].
     pub fn commit(&mut self, flush: FlushAtCommit) -> Result<()> {
         self.txn.commit(self.needed(flush))
     }
@@ -357,7 +357,7 @@ impl RawTransaction {
     /// First phase of a commit.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the xid is too long or in use; those of the log.
+    /// [`Error::InvalidArgument`] if the xid is too long or in use; the errors of the log.
     pub fn prepare(&mut self, xid: &[u8], flush: FlushAtCommit) -> Result<()> {
         self.txn.prepare(xid, self.needed(flush))
     }
@@ -365,7 +365,7 @@ impl RawTransaction {
     /// As [`holdfast_txn::Txn::release_reads`].
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`holdfast_txn::Txn::release_reads`].
     pub fn release_reads(&mut self) -> Result<()> {
         self.txn.release_reads()
     }

@@ -27,7 +27,7 @@ impl Filling {
     /// Says that `indexes`, all of the table in `file` and all empty, are going to be filled.
     ///
     /// # Errors
-    /// Those of the log and of reading the file's header.
+    /// The errors of the log and of reading the file's header.
     pub(crate) fn begin(file: &Arc<TableFile>, indexes: Vec<Arc<TableIndex>>) -> Result<Filling> {
         let filling = Filling { file: Arc::clone(file), indexes, _visit: file.fill() };
         filling.mark(true)?;
@@ -37,7 +37,7 @@ impl Filling {
     /// Says that all is there.
     ///
     /// # Errors
-    /// As [`Filling::begin`].
+    /// The errors of [`Filling::begin`].
     pub(crate) fn finish(&self) -> Result<()> {
         self.mark(false)
     }
@@ -59,7 +59,7 @@ impl Filling {
 /// takes no rows.
 ///
 /// # Errors
-/// Those of the log and of reading pages.
+/// The errors of the log and of reading pages.
 pub(crate) fn empty(file: &TableFile, indexes: &[Arc<TableIndex>]) -> Result<()> {
     file.set_broken_off(true);
     let space = file.space.as_ref().map_err(Clone::clone)?;

@@ -68,7 +68,7 @@ impl Freeing {
     /// Frees pages, and has the catalog forget the indexes if these are all.
     ///
     /// # Errors
-    /// Damage; those of the log and of reading pages. The next open frees what is left.
+    /// Damage; the errors of the log and of reading pages. The next open frees what is left.
     pub(crate) fn free(&self, leftover: &Leftover) -> Result<()> {
         self.parts.free(leftover, &|| Ok(()))
     }

@@ -73,7 +73,7 @@ impl TableHandle {
     /// written.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// An error that says what is wrong with it.
     pub(crate) fn check_record(&self) -> Result<()> {
         if self.record.is_readable() { Ok(()) } else { self.store.space().map(drop) }
     }

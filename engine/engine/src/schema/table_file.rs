@@ -26,7 +26,7 @@ pub(crate) fn space_of(file: &str) -> Option<SpaceId> {
 /// has taken out of the catalog does not lose its rows as well.
 ///
 /// # Errors
-/// Those of reading its header.
+/// The errors of reading its header.
 pub(crate) fn may_go(space: &SpaceFile) -> Result<bool> {
     Ok(space.mark(MAY_GO, &space.store().pool().access(AccessKind::Point))? != 0)
 }
@@ -35,7 +35,7 @@ pub(crate) fn may_go(space: &SpaceFile) -> Result<bool> {
 /// logged later.
 ///
 /// # Errors
-/// Those of the log and of reading its header.
+/// The errors of the log and of reading its header.
 pub(crate) fn set_may_go(space: &SpaceFile, may: bool) -> Result<()> {
     space.set_mark(MAY_GO, u64::from(may), &space.store().pool().access(AccessKind::Point)).map(drop)
 }
@@ -114,7 +114,7 @@ impl WriterGate {
     /// `None` if the table is gone then.
     ///
     /// # Errors
-    /// Those of [`Wait::at`].
+    /// The errors of [`Wait::at`].
     pub(crate) fn enter_waiting(&self, wait: &Wait<'_>) -> Result<Option<usize>> {
         let group = thread_group();
         let wing = self.wings.of(group);
@@ -255,7 +255,7 @@ impl Drop for Visit {
 /// under way, comes behind it.
 ///
 /// # Errors
-/// Those of writing the header; if it does not say so.
+/// The errors of writing the header; if it does not say so.
 fn write_mark(space: &SpaceFile) -> Result<()> {
     if !may_go(space)? {
         return Err(Error::damaged_file(space.space().file().name(), "its header was not marked"));
@@ -271,7 +271,7 @@ const CUT: u64 = 1 << 30;
 /// Makes `file` shorter, piece by piece, until removing it is quick.
 ///
 /// # Errors
-/// Those of the disk.
+/// The errors of the disk.
 fn cut(file: &dyn File) -> Result<()> {
     let mut len = file.len()?;
     while len > CUT {
@@ -338,7 +338,7 @@ impl TableFile {
     /// it, and what its transaction has changed there, a rollback passes over.
     ///
     /// # Errors
-    /// Those of [`Wait::at`]; the gate is as it was.
+    /// The errors of [`Wait::at`]; the gate is as it was.
     pub(crate) fn close_gate(self: &Arc<Self>, wait: &Wait<'_>) -> Result<Closed> {
         match self.lifetime {
             Lifetime::Lasting => self.gate.close(wait)?,
@@ -414,7 +414,7 @@ impl TableFile {
     /// one without a file.
     ///
     /// # Errors
-    /// `error`, if the checkpoint does not wait for the file; those of removing it.
+    /// `error`, if the checkpoint does not wait for the file; the errors of removing it.
     pub(crate) fn give_up(&self, error: Error) -> Result<()> {
         let unwritten = self.space.as_ref().ok().filter(|space| space.space().has_failed_write());
         match (unwritten, self.withheld.get()) {

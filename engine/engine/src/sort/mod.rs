@@ -122,7 +122,7 @@ impl Sorter {
     ///
     /// # Errors
     /// [`Error::DuplicateKey`] if two entries are the same in what has to be unique, as far as they
-    /// are compared; [`Error::DiskFull`], [`Error::Io`]; those of `go_on`.
+    /// are compared; [`Error::DiskFull`], [`Error::Io`]; the errors of `go_on`.
     pub(crate) fn spill(&mut self, go_on: &GoOn<'_>) -> Result<()> {
         if self.collected.len() == 0 {
             return Ok(());
@@ -142,8 +142,8 @@ impl Sorter {
     ///
     /// # Errors
     /// [`Error::DuplicateKey`] if two entries are the same in what has to be unique;
-    /// [`Error::DamagedFile`] if the disk does not give back what was written;
-    /// [`Error::DiskFull`], [`Error::Io`]; those of `go_on` and of `each`.
+    /// [`Error::DamagedFile`] if the disk does not give back what was written; [`Error::DiskFull`],
+    /// [`Error::Io`]; the errors of `go_on` and of `each`.
     pub(crate) fn drain(&mut self, go_on: &GoOn<'_>, each: &mut Sink<'_>) -> Result<()> {
         if self.runs() == 0 {
             self.sort()?;

@@ -67,7 +67,7 @@ pub(crate) fn refuse_remains(disk: &dyn Disk) -> Result<()> {
 /// besides its mark.
 ///
 /// # Errors
-/// As [`refuse_remains`].
+/// The errors of [`refuse_remains`].
 fn unfinished_in(disk: &dyn Disk, files: Vec<String>) -> Result<Vec<String>> {
     let unfinished = match Meta::is_begun(disk) {
         Err(_) if disk.exists(META)? => return Ok(Vec::new()),

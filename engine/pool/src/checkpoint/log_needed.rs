@@ -46,7 +46,8 @@ impl Core {
     /// Syncs all files with page writes that are done but not durable.
     ///
     /// # Errors
-    /// Of the sync, which also poisons the database; the poison, if another thread's has failed.
+    /// The errors of the sync, which also poisons the database; the poison, if another thread's has
+    /// failed.
     pub(crate) fn sync_home(&self) -> Result<()> {
         let _syncing = self.unsynced.syncing.lock();
         // Behind the lock: a sync that the caller has waited for may have failed, and what it took
@@ -74,7 +75,7 @@ impl Core {
     /// poison is set before the next one.
     ///
     /// # Errors
-    /// As [`Core::sync_home`].
+    /// The errors of [`Core::sync_home`].
     pub(crate) fn sync_space(&self, space: &Space) -> Result<()> {
         let _syncing = self.unsynced.syncing.lock();
         self.wal.check_poisoned()?;
@@ -98,7 +99,7 @@ impl Core {
     /// Writes no pages.
     ///
     /// # Errors
-    /// Of the syncs and of the log.
+    /// The errors of the syncs and of the log.
     pub(crate) fn checkpoint(&self) -> Result<Lsn> {
         let payload = self.payload.0.lock();
         let Some(provider) = payload.as_ref() else { return Ok(self.wal.checkpoint_lsn()) };

@@ -84,7 +84,7 @@ impl Core {
     /// latch, or has reserved frames.
     ///
     /// # Errors
-    /// Of the read; [`Error::DamagedPage`]; [`Error::Closed`]; those of `evict`.
+    /// The errors of the read; [`Error::DamagedPage`]; [`Error::Closed`]; the errors of `evict`.
     pub(crate) fn bring_in(&self, space: &Space, no: PageNo, fill: Fill, acc: &Access<'_>) -> Result<Option<u32>> {
         let mut lease = Lease::new(self, None);
         space.check_withheld(no)?;

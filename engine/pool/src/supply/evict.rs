@@ -50,7 +50,7 @@ impl Core {
     /// Steps 1 to 3. `None`: only step 4 is left.
     ///
     /// # Errors
-    /// Of the writes, if no page could be written.
+    /// The errors of the writes, if no page could be written.
     pub(crate) fn find_frame(&self, acc: &Access<'_>) -> Result<Option<u32>> {
         let mut failure: Option<Error> = None;
         // Each turn writes pages that others may snatch away; but then they have made progress.
@@ -208,7 +208,7 @@ impl Core {
     /// Step 4 and around again, until there is a frame. The caller holds no latch and no claim.
     ///
     /// # Errors
-    /// As [`Core::find_frame`].
+    /// The errors of [`Core::find_frame`].
     pub(crate) fn wait_for_frame(&self, acc: &Access<'_>) -> Result<u32> {
         latches::none_while_waiting_for("a frame");
         let mut waiter = self.supply.waiter();

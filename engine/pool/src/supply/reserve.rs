@@ -84,7 +84,7 @@ impl Reserved<'_> {
     /// each mini-transaction but the first, and after misses that were none of one.
     ///
     /// # Errors
-    /// Of the writes that failed, if no frame can be had.
+    /// The errors of the writes that failed, if no frame can be had.
     pub fn refill(&self) -> Result<()> {
         latches::none_while_waiting_for("a reserved frame");
         self.0.core.collect(self.0)

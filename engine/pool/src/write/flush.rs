@@ -270,7 +270,7 @@ impl Core {
     /// Writes all pages that are dirty now, and syncs their files.
     ///
     /// # Errors
-    /// Of the writes and syncs; what could not be written stays dirty.
+    /// The errors of the writes and syncs; what could not be written stays dirty.
     pub(crate) fn flush_all(&self) -> Result<(), Error> {
         let upto = self.wal.next_lsn();
         self.flush_until_clean(|| {
@@ -284,7 +284,7 @@ impl Core {
     /// Writes all pages of a space that are dirty now.
     ///
     /// # Errors
-    /// Of the writes.
+    /// The errors of the writes.
     pub(crate) fn flush_space(&self, space: &Space) -> Result<(), Error> {
         let upto = self.wal.next_lsn();
         self.flush_until_clean(|| {
@@ -297,7 +297,7 @@ impl Core {
     /// Writes a page if it is dirty now. No older write of it is under way when this returns.
     ///
     /// # Errors
-    /// Of the write.
+    /// The errors of the write.
     pub(crate) fn flush_page(&self, space: &Space, no: PageNo) -> Result<(), Error> {
         let upto = self.wal.next_lsn();
         self.flush_until_clean(|| self.dirty_frame(space, no, upto).into_iter().collect())

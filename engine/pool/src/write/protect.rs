@@ -14,7 +14,7 @@ impl Core {
     /// [`Unsynced`](crate::checkpoint::unsynced::Unsynced), which holds the checkpoint.
     ///
     /// # Errors
-    /// Of the write, with nothing taken; of the sync, which poisons the database.
+    /// The errors of the write, with nothing taken; of the sync, which poisons the database.
     pub(crate) fn protect(&self, pages: &[Page], images: &[u8], write: u64) -> Result<Slots> {
         let file = &self.doublewrite;
         file.prepare(&self.wal)?;

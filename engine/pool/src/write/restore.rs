@@ -100,8 +100,8 @@ pub struct RestoreReport {
 ///
 /// # Errors
 /// [`Error::DamagedFile`] if an image is newer than the end of the log, before anything is changed;
-/// those of reads that redo depends on. Those of opening, writing and syncing files of pages are in
-/// the report.
+/// the errors of reads that redo depends on. Those of opening, writing and syncing files of pages
+/// are in the report.
 pub fn restore_torn_pages(
     disk: &dyn Disk,
     page_size: usize,

@@ -136,7 +136,8 @@ impl SpaceFile {
     /// latch.
     ///
     /// # Errors
-    /// As [`Pool::reserve_frames`](holdfast_pool::Pool::reserve_frames); those of reading bitmaps.
+    /// The errors of [`Pool::reserve_frames`](holdfast_pool::Pool::reserve_frames); the errors of
+    /// reading bitmaps.
     pub fn reserve_alloc<'r>(&self, near: PageNo, beside: usize, acc: &'r Access<'r>) -> Result<Reserved<'r>> {
         self.look_around(near, |room| room.extents > 0, acc)?;
         self.store.pool().reserve_frames(ALLOC_FRAMES + beside, acc)
@@ -163,7 +164,7 @@ impl SpaceFile {
     /// comes before the first change.
     ///
     /// # Errors
-    /// As [`SpaceFile::alloc_page`]; those of finding a frame.
+    /// The errors of [`SpaceFile::alloc_page`]; the errors of finding a frame.
     pub fn alloc_new(&self, mtr: &mut Mtr<'_>, near: PageNo) -> Result<PageRef> {
         self.alloc_and_latch(mtr, Want { near, last: None, count: 1, least: 1 })
     }
@@ -171,7 +172,7 @@ impl SpaceFile {
     /// As [`SpaceFile::alloc_new`], for an index whose last new page was `last`.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`SpaceFile::alloc_new`].
     pub fn alloc_new_of_index(&self, mtr: &mut Mtr<'_>, near: PageNo, last: PageNo) -> Result<PageRef> {
         self.alloc_and_latch(mtr, Want { near, last: Some(last), count: 1, least: 1 })
     }
@@ -187,7 +188,7 @@ impl SpaceFile {
     /// Latches `count` free pages near `near` for [`SpaceFile::take`].
     ///
     /// # Errors
-    /// As [`SpaceFile::alloc_new`]. Nothing has changed then.
+    /// The errors of [`SpaceFile::alloc_new`]. Nothing has changed then.
     pub fn plan_new(&self, mtr: &mut Mtr<'_>, near: PageNo, count: usize) -> Result<NewPages> {
         let plan = self.plan(mtr, Want { near, last: None, count, least: count })?;
         self.latch_new(mtr, plan)
@@ -217,7 +218,7 @@ impl SpaceFile {
     /// fewer than `count` if the search for more would take many places.
     ///
     /// # Errors
-    /// As [`SpaceFile::alloc_page`].
+    /// The errors of [`SpaceFile::alloc_page`].
     pub fn alloc_pages(&self, mtr: &mut Mtr<'_>, near: PageNo, count: usize) -> Result<Vec<PageNo>> {
         let plan = self.plan(mtr, Want { near, last: None, count, least: 1 })?;
         let pages = plan.pages.clone();
@@ -229,7 +230,7 @@ impl SpaceFile {
     /// to the front of the file. See `SpaceFile::refill_below`.
     ///
     /// # Errors
-    /// Damage; those of reading bitmaps and of finding a frame.
+    /// Damage; the errors of reading bitmaps and of finding a frame.
     pub fn plan_new_below(&self, mtr: &mut Mtr<'_>, limit: PageNo) -> Result<Option<NewPages>> {
         let header = self.fix_header(mtr)?;
         let pages = self.pages_of(mtr.bytes(header))?.min(limit.0);
@@ -251,7 +252,7 @@ impl SpaceFile {
     /// Gives a latched page back: it becomes a free page, and its bit is cleared.
     ///
     /// # Errors
-    /// [`Error::DamagedPage`] if it was not allocated; those of reading its bitmap.
+    /// [`Error::DamagedPage`] if it was not allocated; the errors of reading its bitmap.
     pub fn free_latched(&self, mtr: &mut Mtr<'_>, page: PageRef) -> Result<()> {
         let freeing = self.plan_free(mtr, mtr.id(page).no)?;
         mtr.apply(page, &PageOp::FreePage)?;
@@ -278,7 +279,7 @@ impl SpaceFile {
     /// Latches what giving page `no` back changes, beside the page itself.
     ///
     /// # Errors
-    /// [`Error::DamagedPage`] if it was not allocated; those of reading its bitmap.
+    /// [`Error::DamagedPage`] if it was not allocated; the errors of reading its bitmap.
     pub fn plan_free(&self, mtr: &mut Mtr<'_>, no: PageNo) -> Result<FreeingPage> {
         self.fix_header(mtr)?;
         let bitmap_no = bitmap::page_for(no, mtr.page_size());

@@ -26,7 +26,7 @@ impl SpaceFile {
     /// of this space meanwhile.
     ///
     /// # Errors
-    /// Those of reading pages other than damage, which is reported;
+    /// The errors of reading pages other than damage, which is reported;
     /// [`holdfast_base::Error::DiskFull`] as of [`SpaceFile::whole_pages`].
     pub fn verify(&self, reached: &PageSet, acc: &Access<'_>, sink: &mut dyn FnMut(PageFinding)) -> Result<()> {
         let found = match self.header(acc) {
@@ -95,7 +95,7 @@ impl SpaceFile {
     /// leaves such pages. The condition of [`SpaceFile::verify`] holds here, too.
     ///
     /// # Errors
-    /// Those of reading pages.
+    /// The errors of reading pages.
     pub fn unreached(&self, reached: &PageSet, acc: &Access<'_>) -> Result<Vec<PageNo>> {
         let mut lost = Vec::new();
         self.verify(reached, acc, &mut |finding| {
@@ -111,7 +111,8 @@ impl SpaceFile {
     /// pool disables the table of a page that it finds damaged.
     ///
     /// # Errors
-    /// Those of reading pages, but for pages that are damaged or that the device does not return.
+    /// The errors of reading pages, but for pages that are damaged or that the device does not
+    /// return.
     pub fn visit_unreached(
         &self,
         pages: impl IntoIterator<Item = PageNo>,
@@ -141,7 +142,8 @@ impl SpaceFile {
     /// Gives pages back to which nothing leads any more, in batches.
     ///
     /// # Errors
-    /// As [`SpaceFile::free_unlatched`]; errors of the log. Some of the pages may be free then.
+    /// The errors of [`SpaceFile::free_unlatched`]; errors of the log. Some of the pages may be
+    /// free then.
     pub fn free_pages(&self, pages: &[PageNo], class: SpaceClass, acc: &Access<'_>) -> Result<()> {
         self.batches(pages).try_for_each(|batch| self.free_batch(batch, class, acc))
     }
@@ -167,7 +169,7 @@ impl SpaceFile {
     /// up, and the log position that the checkpoint has to pass.
     ///
     /// # Errors
-    /// Those of the log and of reading pages.
+    /// The errors of the log and of reading pages.
     pub fn shrink(&self, acc: &Access<'_>) -> Result<(u32, Lsn)> {
         let (mut given_up, mut end) = (0, Lsn(0));
         while let Some((pages, lsn)) = self.shrink_by_a_bitmap(acc)? {
@@ -210,7 +212,7 @@ impl SpaceFile {
     /// could grow into what a power cut has left of the pages.
     ///
     /// # Errors
-    /// Those of the disk and of reading the header.
+    /// The errors of the disk and of reading the header.
     pub fn truncate_file(&self, shrunk: Lsn, checkpoint: Lsn, acc: &Access<'_>) -> Result<bool> {
         if checkpoint < shrunk {
             return Ok(false);
@@ -231,7 +233,7 @@ impl SpaceFile {
     /// take pages along.
     ///
     /// # Errors
-    /// [`holdfast_base::Error::DamagedPage`] if there is one; those of reading pages.
+    /// [`holdfast_base::Error::DamagedPage`] if there is one; the errors of reading pages.
     pub fn check_end(&self, acc: &Access<'_>) -> Result<()> {
         loop {
             let pages = self.header(acc)?.pages;
@@ -254,7 +256,7 @@ impl SpaceFile {
     /// one and of the other.
     ///
     /// # Errors
-    /// Those of the disk and of reading the header.
+    /// The errors of the disk and of reading the header.
     pub fn has_tail(&self, acc: &Access<'_>) -> Result<bool> {
         let head = self.store.pool().fix_shared(self.space(), PageNo(0), acc)?;
         let len = u64::from(self.pages_of(&head)?) * self.page_size() as u64;
@@ -267,7 +269,7 @@ impl SpaceFile {
     /// since the log may still have records of them.
     ///
     /// # Errors
-    /// Those of the disk and of reading the header.
+    /// The errors of the disk and of reading the header.
     pub fn wipe_tail(&self, acc: &Access<'_>) -> Result<()> {
         if !self.has_tail(acc)? {
             return Ok(());
@@ -319,7 +321,7 @@ impl SpaceFile {
     /// room for them. A file that lacks others is damaged, and stays as it is.
     ///
     /// # Errors
-    /// Those of the disk and of reading header and bitmaps.
+    /// The errors of the disk and of reading header and bitmaps.
     pub fn add_missing_end(&self, acc: &Access<'_>) -> Result<()> {
         let there = self.space().file().len()? / self.page_size() as u64;
         if there < u64::from(self.header(acc)?.pages) && u64::from(self.last_allocated(acc)?.0) < there {
@@ -332,7 +334,7 @@ impl SpaceFile {
     /// Makes the file as long as its page count says, if there was no room for that after redo.
     ///
     /// # Errors
-    /// Those of the disk and of reading the header.
+    /// The errors of the disk and of reading the header.
     pub(super) fn make_whole(&self, acc: &Access<'_>) -> Result<()> {
         if !self.is_short.load(Ordering::Acquire) {
             return Ok(());

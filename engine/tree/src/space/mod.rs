@@ -103,7 +103,7 @@ impl SpaceFile {
     /// As [`SpaceFile::create`]; a temporary one is not durable when this returns.
     ///
     /// # Errors
-    /// As [`SpaceFile::create`].
+    /// The errors of [`SpaceFile::create`].
     pub fn create_for(
         lifetime: Lifetime,
         store: &Arc<Store>,
@@ -250,7 +250,7 @@ impl SpaceFile {
     /// Closes the file. `discard`: drops its dirty pages unwritten, because the table was dropped.
     ///
     /// # Errors
-    /// Those of writing the dirty pages.
+    /// The errors of writing the dirty pages.
     pub fn close(&self, discard: bool) -> Result<()> {
         self.store.pool().close_space(&self.space, discard)
     }
@@ -258,7 +258,7 @@ impl SpaceFile {
     /// The header as it is now.
     ///
     /// # Errors
-    /// Those of reading the page.
+    /// The errors of reading the page.
     pub fn header(&self, acc: &Access<'_>) -> Result<SpaceHeader> {
         let page = self.store.pool().fix_shared(&self.space, PageNo(0), acc)?;
         let header = SpaceHeader::decode(&page);
@@ -270,7 +270,7 @@ impl SpaceFile {
     /// Latches page 0, the first of the space's own pages in the lock order.
     ///
     /// # Errors
-    /// [`Error::DamagedPage`] if it is no header; those of reading it.
+    /// [`Error::DamagedPage`] if it is no header; the errors of reading it.
     fn fix_header(&self, mtr: &mut Mtr<'_>) -> Result<PageRef> {
         let header = mtr.fix(self.space(), PageNo(0))?;
         if mtr.bytes(header).get(OFF_TYPE) != Some(&(PageType::SpaceHeader as u8)) {
@@ -289,8 +289,8 @@ impl SpaceFile {
     ///
     /// # Errors
     /// [`Error::DamagedFile`] if the file ends before; [`Error::DiskFull`] if there was no room for
-    /// all of it when the database was opened, and is none now; those of reading the header and of
-    /// the disk.
+    /// all of it when the database was opened, and is none now; the errors of reading the header
+    /// and of the disk.
     pub fn whole_pages(&self, acc: &Access<'_>) -> Result<u32> {
         self.make_whole(acc)?;
         // The file grows before the header counts more pages, and is truncated after it counts
@@ -311,7 +311,7 @@ impl SpaceFile {
     /// know the feature refuses the file from then on. The first call writes.
     ///
     /// # Errors
-    /// Those of the log and of reading the page.
+    /// The errors of the log and of reading the page.
     pub fn require(&self, feature: u32, acc: &Access<'_>) -> Result<()> {
         if self.features.load(Ordering::Acquire) & feature == feature {
             return Ok(());
@@ -332,7 +332,7 @@ impl SpaceFile {
     /// AUTO_INCREMENT's high-water mark).
     ///
     /// # Errors
-    /// Those of reading the page.
+    /// The errors of reading the page.
     ///
     /// # Panics
     /// If there is no such mark.
@@ -344,7 +344,7 @@ impl SpaceFile {
     /// Sets a mark within a mini-transaction.
     ///
     /// # Errors
-    /// Those of reading the page.
+    /// The errors of reading the page.
     ///
     /// # Panics
     /// If there is no such mark.
@@ -359,7 +359,7 @@ impl SpaceFile {
     /// it durable.
     ///
     /// # Errors
-    /// Those of the log and of reading the page.
+    /// The errors of the log and of reading the page.
     ///
     /// # Panics
     /// If there is no such mark.
@@ -374,7 +374,7 @@ impl SpaceFile {
     /// ([`SpaceHeader::is_filling`]). Durable before what is logged later.
     ///
     /// # Errors
-    /// Those of the log and of reading the page.
+    /// The errors of the log and of reading the page.
     pub fn set_filling(&self, is_filling: bool, acc: &Access<'_>) -> Result<()> {
         let ticket = self.store.reserve(128, SpaceClass::User)?;
         let mut mtr = self.store.begin(ticket, acc);

@@ -115,7 +115,7 @@ impl SpaceFile {
     /// True if a page is allocated.
     ///
     /// # Errors
-    /// Those of reading the header and the bitmap.
+    /// The errors of reading the header and the bitmap.
     pub fn is_allocated(&self, no: PageNo, acc: &Access<'_>) -> Result<bool> {
         if no.0 >= self.header(acc)?.pages {
             return Ok(false);
@@ -137,7 +137,7 @@ impl SpaceFile {
     /// since the header may be damaged.
     ///
     /// # Errors
-    /// Those of reading the bitmap.
+    /// The errors of reading the bitmap.
     pub fn is_marked(&self, no: PageNo, acc: &Access<'_>) -> Result<bool> {
         let bitmap_no = bitmap::page_for(no, self.page_size());
         let page = self.store.pool().fix_shared(self.space(), bitmap_no, acc)?;
@@ -148,7 +148,7 @@ impl SpaceFile {
     /// another place.
     ///
     /// # Errors
-    /// Those of reading the bitmap.
+    /// The errors of reading the bitmap.
     pub fn is_freed_since(&self, no: PageNo, lsn: Lsn, acc: &Access<'_>) -> Result<bool> {
         let bitmap_no = bitmap::page_for(no, self.page_size());
         let page = self.store.pool().fix_shared(self.space(), bitmap_no, acc)?;
@@ -159,7 +159,7 @@ impl SpaceFile {
     /// Size, free pages, and pages that manage the file. It reads every bitmap.
     ///
     /// # Errors
-    /// Those of reading the header and the bitmaps.
+    /// The errors of reading the header and the bitmaps.
     pub fn info(&self, acc: &Access<'_>) -> Result<SpaceInfo> {
         'again: loop {
             let pages = self.header(acc)?.pages;
@@ -177,7 +177,7 @@ impl SpaceFile {
     /// The highest allocated page: what keeps the file from being shorter.
     ///
     /// # Errors
-    /// Those of reading the header and the bitmaps.
+    /// The errors of reading the header and the bitmaps.
     pub fn last_allocated(&self, acc: &Access<'_>) -> Result<PageNo> {
         let pages = self.header(acc)?.pages;
         let all: Vec<PageNo> = bitmaps(pages, self.page_size()).collect();

@@ -232,7 +232,7 @@ impl TreeCursor<'_> {
     /// count rows each entry is a touch.
     ///
     /// # Errors
-    /// As [`TreeCursor::next`].
+    /// The errors of [`TreeCursor::next`].
     pub fn fill(&mut self, batch: &mut Batch, limit: BatchLimit, end: Bound<&[u8]>) -> Result<bool> {
         while !self.done && limit.has_room(batch) {
             let before = batch.mark();

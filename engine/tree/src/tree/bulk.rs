@@ -105,7 +105,7 @@ impl Tree {
     /// done.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the tree is not empty; those of reading the root.
+    /// [`Error::InvalidArgument`] if the tree is not empty; the errors of reading the root.
     pub fn bulk_loader<'t>(&'t self, acc: &'t Access<'t>) -> Result<BulkLoader<'t>> {
         let root = self.store().pool().fix_shared(self.space.space(), self.root, acc)?;
         let node = self.node(&root, self.root)?;
@@ -121,7 +121,7 @@ impl Tree {
     /// Its pages but the root stay allocated, and nothing leads to them any more.
     ///
     /// # Errors
-    /// Those of the log and of reading the root.
+    /// The errors of the log and of reading the root.
     pub fn clear(&self, acc: &Access<'_>) -> Result<()> {
         let ticket = self.store().reserve(128, SpaceClass::User)?;
         let mut mtr = self.store().begin(ticket, acc);
@@ -174,8 +174,8 @@ impl BulkLoader<'_> {
     /// Appends an entry.
     ///
     /// # Errors
-    /// Those of [`BulkLoader::check_next`] and [`Error::ValueTooLong`], after which the load goes
-    /// on without the entry; [`Error::DiskFull`], errors of the log, after which all but
+    /// The errors of [`BulkLoader::check_next`] and [`Error::ValueTooLong`], after which the load
+    /// goes on without the entry; [`Error::DiskFull`], errors of the log, after which all but
     /// [`BulkLoader::abort`] fails.
     pub fn push(&mut self, key: &[u8], payload: &[u8]) -> Result<()> {
         self.check_next(key)?;
@@ -297,7 +297,7 @@ impl BulkLoader<'_> {
     /// Gives all pages back; the tree stays empty.
     ///
     /// # Errors
-    /// Those of the log and of reading bitmaps.
+    /// The errors of the log and of reading bitmaps.
     pub fn abort(self) -> Result<()> {
         self.tree.space.free_pages(&self.load.pages, SpaceClass::User, self.acc)
     }

@@ -60,7 +60,7 @@ impl Tree {
     /// that users may not.
     ///
     /// # Errors
-    /// As [`Tree::modify`].
+    /// The errors of [`Tree::modify`].
     pub fn modify_as(
         &self,
         class: SpaceClass,

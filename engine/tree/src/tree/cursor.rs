@@ -221,7 +221,7 @@ impl<'t> TreeCursor<'t> {
     /// and from then on.
     ///
     /// # Errors
-    /// Damage; those of reading pages. The cursor stays where it was and may be asked again.
+    /// Damage; the errors of reading pages. The cursor stays where it was and may be asked again.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         if !self.advance()? {

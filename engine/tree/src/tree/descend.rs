@@ -99,7 +99,7 @@ impl Tree {
     /// key exists; `out` is empty if not.
     ///
     /// # Errors
-    /// Damage; those of reading pages.
+    /// Damage; the errors of reading pages.
     pub fn get(&self, key: &[u8], acc: &Access<'_>, out: &mut Vec<u8>) -> Result<bool> {
         self.read_leaf(&mut ForKey(key), acc, &mut GetPayload { key, out })
     }

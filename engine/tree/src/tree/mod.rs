@@ -87,7 +87,7 @@ impl Tree {
     /// Creates an empty tree: allocates and logs its root. Returns the root's page number.
     ///
     /// # Errors
-    /// [`Error::DiskFull`]; those of the log.
+    /// [`Error::DiskFull`]; the errors of the log.
     pub fn create(space: &Arc<SpaceFile>, index: IndexId, acc: &Access<'_>) -> Result<PageNo> {
         let store = space.store();
         let ticket = store.reserve(512, SpaceClass::User)?;

@@ -15,7 +15,7 @@ impl Tree {
     /// of this tree.
     ///
     /// # Errors
-    /// Damage; those of the log and of reading pages.
+    /// Damage; the errors of the log and of reading pages.
     pub fn relocate_page(&self, no: PageNo, acc: &Access<'_>) -> Result<Option<PageNo>> {
         if no == self.root {
             return Ok(None);

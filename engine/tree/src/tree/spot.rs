@@ -71,7 +71,7 @@ impl Tree {
     /// As [`Tree::get`]; the answer says whether the key exists, and where.
     ///
     /// # Errors
-    /// As [`Tree::get`].
+    /// The errors of [`Tree::get`].
     pub fn get_at(&self, key: &[u8], acc: &Access<'_>, out: &mut Vec<u8>) -> Result<Spot> {
         self.read_leaf(&mut ForKey(key), acc, &mut GetAt { key, out })
     }
@@ -79,7 +79,7 @@ impl Tree {
     /// As [`Tree::get_at`] for an entry that was at `seen`: if it still is, its leaf alone is read.
     ///
     /// # Errors
-    /// As [`Tree::get`].
+    /// The errors of [`Tree::get`].
     pub fn get_again(&self, key: &[u8], seen: &Spot, acc: &Access<'_>, out: &mut Vec<u8>) -> Result<Spot> {
         match self.read_where_it_was(key, seen, acc, out) {
             Some(spot) => Ok(spot),

@@ -159,7 +159,7 @@ impl Tree {
     /// Shows the keys of at most `leaves` leaves, spread evenly over the tree.
     ///
     /// # Errors
-    /// Damage; those of reading pages.
+    /// Damage; the errors of reading pages.
     pub fn sample(&self, leaves: usize, acc: &Access<'_>, see: &mut dyn FnMut(&[Vec<u8>])) -> Result<()> {
         let mut looks = leaves;
         if looks > LOOKS_MIN {
@@ -183,7 +183,7 @@ impl Tree {
     /// in one leaf.
     ///
     /// # Errors
-    /// Damage; those of reading pages.
+    /// Damage; the errors of reading pages.
     pub fn estimate(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, acc: &Access<'_>) -> Result<Estimate> {
         let low = self.trail(from, false, acc)?;
         let high = self.trail(to, true, acc)?;
@@ -210,7 +210,7 @@ impl Tree {
     /// Walks over all nodes and counts. Holds the structure mutex: no splits or merges meanwhile.
     ///
     /// # Errors
-    /// Damage; those of reading pages.
+    /// Damage; the errors of reading pages.
     pub fn stats(&self, acc: &Access<'_>) -> Result<TreeStats> {
         let _structure = self.hold_structure();
         let mut stats = TreeStats { body_len: body_len(self.page_size()) as u64, ..TreeStats::default() };

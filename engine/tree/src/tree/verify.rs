@@ -96,7 +96,7 @@ impl Tree {
     /// ([`SpaceFile::watch`](crate::SpaceFile::watch)).
     ///
     /// # Errors
-    /// Those of reading pages other than damage.
+    /// The errors of reading pages other than damage.
     pub fn verify(
         &self,
         acc: &Access<'_>,
@@ -110,7 +110,7 @@ impl Tree {
     /// As [`Tree::verify`]; asks `go_on` before each node and each chain, with nothing latched.
     ///
     /// # Errors
-    /// As [`Tree::verify`]; those of `go_on`.
+    /// The errors of [`Tree::verify`]; the errors of `go_on`.
     pub fn verify_while(
         &self,
         acc: &Access<'_>,

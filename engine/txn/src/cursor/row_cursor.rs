@@ -207,8 +207,8 @@ impl RowCursor {
     /// valid until the next call.
     ///
     /// # Errors
-    /// As [`Txn::get`], or as [`Txn::get_locked`] for a locking cursor. The entry that caused it is
-    /// passed over by the next call.
+    /// The errors of [`Txn::get`], or as [`Txn::get_locked`] for a locking cursor. The entry that
+    /// caused it is passed over by the next call.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         while let Some(at) = self.next_entry()? {
@@ -255,7 +255,7 @@ impl RowCursor {
     /// version, which `next` does, or if the view was given up meanwhile, which `next` says.
     ///
     /// # Errors
-    /// Those of reading pages. None has been shown then.
+    /// The errors of reading pages. None has been shown then.
     pub fn look_ahead(&mut self, passed: usize, max: usize, mut show: impl FnMut(&[u8], &[u8])) -> Result<usize> {
         let gap = mem::take(&mut self.gap);
         if passed > 0 {
@@ -329,7 +329,7 @@ impl RowCursor {
     /// if it no longer exists.
     ///
     /// # Errors
-    /// As [`Txn::get_locked`].
+    /// The errors of [`Txn::get_locked`].
     pub fn lock_given(&mut self) -> Result<Option<(&[u8], &[u8])>> {
         let Some(locking) = &mut self.locking else { return Ok(None) };
         if !mem::take(&mut locking.is_unlocked) {
@@ -358,7 +358,7 @@ impl RowCursor {
     /// rows.
     ///
     /// # Errors
-    /// As [`Txn::get`].
+    /// The errors of [`Txn::get`].
     pub fn read_row(&self, key: &[u8], value: &mut Vec<u8>) -> Result<Option<bool>> {
         let (Some(view), Some(rows)) = (&self.view, self.index.rows_led_to()) else { return Ok(None) };
         let reader = Reader { view, me: self.owner.txn(), owner: Some(&self.owner) };

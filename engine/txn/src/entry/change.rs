@@ -107,7 +107,7 @@ impl Txn {
     /// lock of this `mode`.
     ///
     /// # Errors
-    /// As [`Txn::insert`].
+    /// The errors of [`Txn::insert`].
     pub fn insert_waiting<'v>(
         &mut self,
         index: &TableIndex,
@@ -122,8 +122,8 @@ impl Txn {
     /// before.
     ///
     /// # Errors
-    /// As [`Txn::insert`], without [`Error::DuplicateKey`]; [`Error::Conflict`] if another
-    /// transaction changed it after this one's snapshot.
+    /// The errors of [`Txn::insert`], without [`Error::DuplicateKey`]; [`Error::Conflict`] if
+    /// another transaction changed it after this one's snapshot.
     pub fn update<'v>(
         &mut self,
         index: &TableIndex,
@@ -138,7 +138,7 @@ impl Txn {
     /// value before.
     ///
     /// # Errors
-    /// As [`Txn::update`].
+    /// The errors of [`Txn::update`].
     pub fn upsert<'v>(
         &mut self,
         index: &TableIndex,
@@ -152,7 +152,7 @@ impl Txn {
     /// Deletes an entry. Returns whether there was one; `old` then holds its value.
     ///
     /// # Errors
-    /// As [`Txn::update`].
+    /// The errors of [`Txn::update`].
     pub fn delete(&mut self, index: &TableIndex, key: &[u8], old: Option<&mut Vec<u8>>) -> Result<bool> {
         self.change(index, key, Op::Delete, old)
     }

@@ -25,7 +25,7 @@ impl TableIndex {
     /// A loader for this index, which must be empty and known to no other thread.
     ///
     /// # Errors
-    /// As [`holdfast_tree::Tree::bulk_loader`].
+    /// The errors of [`holdfast_tree::Tree::bulk_loader`].
     pub fn loader<'t>(&'t self, acc: &'t Access<'t>) -> Result<Loader<'t>> {
         Ok(Loader { index: self, tree: self.tree().bulk_loader(acc)?, acc, entries: 0 })
     }
@@ -47,7 +47,7 @@ impl TableIndex {
     /// it.
     ///
     /// # Errors
-    /// As [`holdfast_tree::Tree::clear`].
+    /// The errors of [`holdfast_tree::Tree::clear`].
     pub fn clear(&self, acc: &Access<'_>) -> Result<()> {
         self.tree().clear(acc)?;
         self.set_rows(0);
@@ -109,7 +109,7 @@ impl Loader<'_> {
     /// Whether `key` may be the next one.
     ///
     /// # Errors
-    /// As [`BulkLoader::check_next`].
+    /// The errors of [`BulkLoader::check_next`].
     pub fn check_next(&self, key: &[u8]) -> Result<()> {
         self.tree.check_next(key)
     }
@@ -117,7 +117,7 @@ impl Loader<'_> {
     /// Appends an entry; keys ascend.
     ///
     /// # Errors
-    /// As [`BulkLoader::push`].
+    /// The errors of [`BulkLoader::push`].
     pub fn push<'v>(&mut self, key: &[u8], value: impl Into<NewValue<'v>>) -> Result<()> {
         // Before the pages of a large value are written: nothing would lead to them.
         self.check_next(key)?;
@@ -137,7 +137,7 @@ impl Loader<'_> {
     /// stays empty. No value may be in a chain.
     ///
     /// # Errors
-    /// As [`BulkLoader::abort`].
+    /// The errors of [`BulkLoader::abort`].
     pub fn abort(self) -> Result<()> {
         self.tree.abort()
     }
@@ -145,7 +145,7 @@ impl Loader<'_> {
     /// Attaches everything; returns how many entries there are.
     ///
     /// # Errors
-    /// As [`BulkLoader::finish`].
+    /// The errors of [`BulkLoader::finish`].
     pub fn finish(self) -> Result<u64> {
         self.tree.finish()?;
         self.index.set_rows(self.entries);

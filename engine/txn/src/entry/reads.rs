@@ -33,7 +33,7 @@ impl Txn {
     /// not. At SERIALIZABLE the entry is locked shared, and its newest committed version is read.
     ///
     /// # Errors
-    /// [`holdfast_base::Error::SnapshotTooOld`]; lock errors at SERIALIZABLE; those of reading
+    /// [`holdfast_base::Error::SnapshotTooOld`]; lock errors at SERIALIZABLE; the errors of reading
     /// pages; [`holdfast_base::Error::Interrupted`] if it was killed among many versions.
     pub fn get(&mut self, index: &TableIndex, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
         self.get_part(index, key, Part::Whole, value)
@@ -42,7 +42,7 @@ impl Txn {
     /// Returns whether there is an entry under `key`. A large value is not read for that.
     ///
     /// # Errors
-    /// As [`Txn::get`].
+    /// The errors of [`Txn::get`].
     pub fn contains(&mut self, index: &TableIndex, key: &[u8]) -> Result<bool> {
         self.get_part(index, key, Part::Nothing, &mut Vec::new())
     }
@@ -51,7 +51,7 @@ impl Txn {
     /// would do.
     ///
     /// # Errors
-    /// As [`Txn::get`].
+    /// The errors of [`Txn::get`].
     pub fn get_part(&mut self, index: &TableIndex, key: &[u8], part: Part, value: &mut Vec<u8>) -> Result<bool> {
         if self.options.isolation == Isolation::Serializable {
             let part = if part == Part::Nothing { part } else { Part::Whole };
@@ -90,7 +90,7 @@ impl Txn {
     ///
     /// # Errors
     /// Lock errors; [`holdfast_base::Error::Conflict`] at REPEATABLE READ with snapshot isolation,
-    /// if the newest version is not visible; those of reading pages.
+    /// if the newest version is not visible; the errors of reading pages.
     pub fn get_locked(
         &mut self,
         index: &TableIndex,
@@ -106,7 +106,7 @@ impl Txn {
     /// large value is not read for that.
     ///
     /// # Errors
-    /// As [`Txn::get_locked`].
+    /// The errors of [`Txn::get_locked`].
     pub fn contains_locked(
         &mut self,
         index: &TableIndex,
@@ -193,7 +193,7 @@ impl Txn {
     /// stays until the end of the transaction; a key without an entry is unlocked again.
     ///
     /// # Errors
-    /// Lock errors; those of reading pages.
+    /// Lock errors; the errors of reading pages.
     pub fn lock_entry(&mut self, index: &TableIndex, key: &[u8], mode: LockMode) -> Result<bool> {
         self.check_open()?;
         let (wait, system) = (self.wait_mode(), Arc::clone(&self.system));

@@ -37,7 +37,7 @@ impl Txn {
     /// committed yet are waited for.
     ///
     /// # Errors
-    /// As [`Txn::insert`].
+    /// The errors of [`Txn::insert`].
     pub fn insert_unique<'v>(
         &mut self,
         index: &TableIndex,
@@ -53,7 +53,7 @@ impl Txn {
     /// that the lock need not be upgraded.
     ///
     /// # Errors
-    /// As [`Txn::insert`].
+    /// The errors of [`Txn::insert`].
     pub fn insert_unique_waiting<'v>(
         &mut self,
         index: &TableIndex,
@@ -95,7 +95,7 @@ impl Txn {
     /// stays.
     ///
     /// # Errors
-    /// As [`Txn::insert`]; those of [`Txn::lock_entry`].
+    /// The errors of [`Txn::insert`]; the errors of [`Txn::lock_entry`].
     pub fn insert_or_lock<'v>(
         &mut self,
         index: &TableIndex,

@@ -167,7 +167,7 @@ pub(crate) fn share(
 /// Replaces `out` by the value of the version that has this body with a chain.
 ///
 /// # Errors
-/// Damage; those of reading pages.
+/// Damage; the errors of reading pages.
 pub fn read(file: &SpaceFile, index: IndexId, body: &[u8], acc: &Access<'_>, out: &mut Vec<u8>) -> Result<()> {
     let (chain, head) = decode(body)?;
     out.clear();

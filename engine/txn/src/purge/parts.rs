@@ -161,7 +161,7 @@ impl Purger {
 /// cannot be read is freed, or lost, behind what leads to it.
 ///
 /// # Errors
-/// Those of `freed` that purge has to wait for.
+/// The errors of `freed` that purge has to wait for.
 pub(crate) fn unless_unread(index: &TableIndex, freed: Result<Part>) -> Result<Part> {
     match freed {
         Err(error) if error.is_unread() => Ok(Part::None),

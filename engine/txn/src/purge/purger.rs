@@ -87,7 +87,7 @@ impl Purger {
     /// True if no log waits or is set aside, and no version is kept.
     ///
     /// # Errors
-    /// Those of reading the version tree.
+    /// The errors of reading the version tree.
     pub fn keeps_nothing(&self) -> Result<bool> {
         // A log in the hands of purge is in no list.
         latches::none_while_waiting_for("the purge mutex");
@@ -100,7 +100,7 @@ impl Purger {
     /// if the version tree cannot be read.
     ///
     /// # Errors
-    /// Those of reading the version tree but for damage.
+    /// The errors of reading the version tree but for damage.
     pub fn keeps_nothing_of(&self, space: SpaceId) -> Result<bool> {
         latches::none_while_waiting_for("the purge mutex");
         let _turn = self.turn.lock();

@@ -36,7 +36,7 @@ impl Purger {
     /// is room, and frees their pages. Returns how many; 0 also if another thread was quicker.
     ///
     /// # Errors
-    /// Those of reading the logs; they stay where they are.
+    /// The errors of reading the logs; they stay where they are.
     pub(crate) fn shelve(&self) -> Result<usize> {
         let candidates = self.candidates();
         if candidates.is_empty() {

@@ -405,8 +405,8 @@ impl VersionTree {
     /// Frees the chains that could not be freed when nothing led to them any more.
     ///
     /// # Errors
-    /// Those of reading and writing pages. What is left then is freed by the next call, unless a
-    /// page was not returned this time either: that may never come back.
+    /// The errors of reading and writing pages. What is left then is freed by the next call, unless
+    /// a page was not returned this time either: that may never come back.
     pub fn free_left(&self, acc: &Access<'_>) -> Result<()> {
         let left = std::mem::take(&mut *self.unfreed.lock());
         let freed = left.into_iter().map(|chain| self.free_chain(chain, acc, |error| !error.is_unread()));

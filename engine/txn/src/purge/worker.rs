@@ -40,7 +40,7 @@ impl TxnSystem {
     /// there is nothing to do.
     ///
     /// # Errors
-    /// Those of reading and writing pages. What was not purged is purged later.
+    /// The errors of reading and writing pages. What was not purged is purged later.
     pub fn purge(&self, limit: usize) -> Result<usize> {
         self.purger.purge(limit)
     }
@@ -49,7 +49,7 @@ impl TxnSystem {
     /// left alone: they may come faster than they go.
     ///
     /// # Errors
-    /// As [`TxnSystem::purge`].
+    /// The errors of [`TxnSystem::purge`].
     pub fn purge_up_to(&self, last: CommitNo) -> Result<()> {
         self.purger.purge_up_to(last)
     }
@@ -59,7 +59,7 @@ impl TxnSystem {
     /// that comes and goes keeps its pages. Returns true if there may be more to free later.
     ///
     /// # Errors
-    /// Those of the log and of reading pages; the logs stay free then.
+    /// The errors of the log and of reading pages; the logs stay free then.
     pub fn give_back_idle_undo(&self) -> Result<bool> {
         self.undo.remove_idle_logs(&self.store.pool().access(AccessKind::Purge))
     }

@@ -52,7 +52,7 @@ impl TxnSystem {
     /// tells `sink` what is wrong. Returns the number of versions kept.
     ///
     /// # Errors
-    /// Those of reading pages other than damage.
+    /// The errors of reading pages other than damage.
     pub fn verify(&self, acc: &Access<'_>, reached: &mut PageSet, sink: &mut Sink<'_>) -> Result<u64> {
         let (versions, mut wrong) = (&self.purger.versions, Vec::new());
         let mut chain = |key: &[u8], value: &[u8]| -> Option<OverflowRef> {
@@ -89,7 +89,8 @@ impl TxnSystem {
     ///   the one that is taken for it is not read.
     ///
     /// # Errors
-    /// As [`SpaceFile::visit_unreached`]. What cannot be read is found where all pages are read.
+    /// The errors of [`SpaceFile::visit_unreached`]. What cannot be read is found where all pages
+    /// are read.
     pub fn verify_unreached(
         &self,
         space: &SpaceFile,
@@ -133,7 +134,7 @@ impl TxnSystem {
     /// whose newest version is none that says that there is nothing.
     ///
     /// # Errors
-    /// Those of reading pages other than damage; those of [`TxnSystem::check_session`].
+    /// The errors of reading pages other than damage; the errors of [`TxnSystem::check_session`].
     pub fn verify_index(
         &self,
         index: &TableIndex,
@@ -314,7 +315,7 @@ impl TxnSystem {
     /// unfinished.
     ///
     /// # Errors
-    /// Those of reading the version tree.
+    /// The errors of reading the version tree.
     pub fn keeps_nothing_old(&self) -> Result<bool> {
         Ok(!self.has_unfinished() && self.purger.keeps_nothing()?)
     }
@@ -323,7 +324,7 @@ impl TxnSystem {
     /// great expense, and no transaction of an earlier run is unfinished.
     ///
     /// # Errors
-    /// Those of reading the version tree but for damage.
+    /// The errors of reading the version tree but for damage.
     pub fn keeps_nothing_old_of(&self, space: SpaceId) -> Result<bool> {
         Ok(!self.has_unfinished() && self.purger.keeps_nothing_of(space)?)
     }

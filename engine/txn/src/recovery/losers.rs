@@ -222,7 +222,7 @@ impl Losers {
     /// The same, of those that are as `matches` says.
     ///
     /// # Errors
-    /// Those of `matches`.
+    /// The errors of `matches`.
     pub fn take_one(&self, tried: &[TxnId], mut matches: impl FnMut(&Loser) -> Result<bool>) -> Result<Option<Loser>> {
         let mut lists = self.lists.lock();
         for no in (0..lists.waiting.len()).rev() {
@@ -239,7 +239,7 @@ impl Losers {
     /// while its log is read.
     ///
     /// # Errors
-    /// Those of `reads` and of [`Wait::at`].
+    /// The errors of `reads` and of [`Wait::at`].
     pub fn learn(&self, wait: &Wait<'_>, reads: impl Fn(&Loser) -> Result<Changed>) -> Result<()> {
         let is_unknown = |loser: &Loser| loser.changed.is_none();
         let others_read =
@@ -303,7 +303,7 @@ impl Losers {
     /// Waits until none is in hand that has changed one of `indexes`.
     ///
     /// # Errors
-    /// Those of [`Wait::at`].
+    /// The errors of [`Wait::at`].
     pub fn wait_for_hands(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<()> {
         self.out_of_hands(indexes, wait).map(drop)
     }
@@ -320,7 +320,7 @@ impl Losers {
     /// is waited for, or is among them. One of which only blocked changes are left is not.
     ///
     /// # Errors
-    /// Those of [`Wait::at`] and of `matches`.
+    /// The errors of [`Wait::at`] and of `matches`.
     pub fn stopped_by(
         &self,
         indexes: &[IndexId],

@@ -38,7 +38,7 @@ impl<'s> Kept<'s> {
     /// What there is now.
     ///
     /// # Errors
-    /// Those of reading the version tree that say nothing of it.
+    /// The errors of reading the version tree that say nothing of it.
     pub(super) fn by(system: &'s TxnSystem, acc: &Access<'_>) -> Result<Kept<'s>> {
         let mut logs = HashSet::default();
         system.purger.history.each(|log| {

@@ -302,8 +302,9 @@ impl TxnSystem {
     /// reads one is waited for.
     ///
     /// # Errors
-    /// As [`TxnSystem::roll_back_losers`]; those of [`Wait::at`]. [`Error::Interrupted`] also if
-    /// the session of the calling thread is killed while it reads or undoes.
+    /// The errors of [`TxnSystem::roll_back_losers`]; the errors of [`Wait::at`].
+    /// [`Error::Interrupted`] also if the session of the calling thread is killed while it reads or
+    /// undoes.
     pub fn roll_back_losers_of(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<usize> {
         let go_on = || self.check_session();
         let learned = self.losers.learn(wait, |loser| self.changed_by(&loser.log, &go_on));
@@ -381,7 +382,7 @@ impl TxnSystem {
     /// Waits until no thread is rolling a loser back that has changed one of `indexes`.
     ///
     /// # Errors
-    /// Those of [`Wait::at`].
+    /// The errors of [`Wait::at`].
     pub fn wait_for_rollbacks(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<()> {
         self.losers.wait_for_hands(indexes, wait)
     }
@@ -410,7 +411,7 @@ impl TxnSystem {
     /// damaged. Costs a read of the undo logs.
     ///
     /// # Errors
-    /// Those of [`Wait::at`]; those of reading undo logs, other than damage.
+    /// The errors of [`Wait::at`]; the errors of reading undo logs, other than damage.
     pub fn what_stops_losers_of(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<Vec<Option<Error>>> {
         self.losers.stopped_by(indexes, wait, |loser| self.loser_has_changed(loser, indexes))
     }

@@ -26,7 +26,7 @@ impl Backwards {
     /// Page `no` is looked at next.
     ///
     /// # Errors
-    /// Those of reading it.
+    /// The errors of reading it.
     pub fn bring_in(&mut self, space: &UndoSpace, no: PageNo, acc: &Access<'_>) -> Result<()> {
         let pages = self.batch(no);
         space.store().pool().load_together(space.file().space(), &pages, acc)

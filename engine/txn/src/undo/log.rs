@@ -91,7 +91,7 @@ impl UndoLog {
     /// The log of an earlier run, described again, as far as its pages can be read.
     ///
     /// # Errors
-    /// Damage of the first page; those of reading it.
+    /// Damage of the first page; the errors of reading it.
     pub fn reopen(space: &UndoSpace, found: &FoundLog, acc: &Access<'_>) -> Result<UndoLog> {
         let pages_max = space.file().header(acc)?.pages as usize;
         let (last, first_count, first_end) = {
@@ -229,8 +229,8 @@ impl UndoLog {
     /// Appends a record; returns where it is. `limit`: pages that the log may have.
     ///
     /// # Errors
-    /// [`Error::LimitReached`]; [`Error::DiskFull`]; those of the pool and the log. Nothing has
-    /// changed then.
+    /// [`Error::LimitReached`]; [`Error::DiskFull`]; the errors of the pool and the log. Nothing
+    /// has changed then.
     pub fn append(&mut self, space: &UndoSpace, record: &[u8], limit: u64, acc: &Access<'_>) -> Result<RollPtr> {
         let page_size = space.page_size();
         if self.has_room(page_size, record.len()) {
@@ -520,7 +520,7 @@ impl UndoLog {
     /// once more; so purging those records again must change nothing.
     ///
     /// # Errors
-    /// Those of giving extensions back. It may be tried again then.
+    /// The errors of giving extensions back. It may be tried again then.
     pub fn retire(&mut self, space: &UndoSpace, acc: &Access<'_>) -> Result<()> {
         while self.pages.len() > 1 {
             self.drop_tail(space, acc)?;

@@ -331,7 +331,7 @@ impl UndoSpace {
     /// keep the others; it is free again when a later call can read the page.
     ///
     /// # Errors
-    /// Those of the log and of reading other pages; what was not given back stays free.
+    /// The errors of the log and of reading other pages; what was not given back stays free.
     pub fn remove_idle_logs(&self, acc: &Access<'_>) -> Result<bool> {
         let Some(_removal) = self.removal.try_lock() else { return Ok(true) };
         if holdfast_base::planted!("idle-undo-stays") {

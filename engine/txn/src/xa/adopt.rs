@@ -43,9 +43,9 @@ impl TxnSystem {
     /// log.
     ///
     /// # Errors
-    /// [`holdfast_base::Error::InvalidArgument`] if there is none with this xid; those of reading
-    /// its undo log, other than that a page is damaged or is not returned: the transaction can be
-    /// ended all the same.
+    /// [`holdfast_base::Error::InvalidArgument`] if there is none with this xid; the errors of
+    /// reading its undo log, other than that a page is damaged or is not returned: the transaction
+    /// can be ended all the same.
     pub fn adopt(self: &Arc<Self>, xid: &[u8]) -> Result<Txn> {
         let mut deltas = Deltas::default();
         let loser = self.prepared.adopt(xid, |loser| {
@@ -80,7 +80,7 @@ impl TxnSystem {
     /// waited for.
     ///
     /// # Errors
-    /// Those of reading undo logs, other than damage; those of [`Wait::at`].
+    /// The errors of reading undo logs, other than damage; the errors of [`Wait::at`].
     pub fn prepared_has_changed(&self, indexes: &[IndexId], wait: &Wait<'_>) -> Result<bool> {
         self.prepared.has_changed(indexes, wait, |loser| self.changed_by(&loser.log, &|| self.check_session()))
     }

@@ -142,7 +142,7 @@ impl PreparedTxns {
     /// Takes out one with this xid that waits. `changed` returns what it has changed.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is none; those of `changed`.
+    /// [`Error::InvalidArgument`] if there is none; the errors of `changed`.
     pub fn adopt(&self, xid: &[u8], changed: impl FnOnce(&Loser) -> Result<Changed>) -> Result<Loser> {
         latches::none_while_waiting_for("the log of a prepared transaction");
         let mut list = self.list.lock();
@@ -204,7 +204,7 @@ impl PreparedTxns {
     /// has, is waited for.
     ///
     /// # Errors
-    /// Those of `reads` and of [`Wait::at`].
+    /// The errors of `reads` and of [`Wait::at`].
     pub fn has_changed(
         &self,
         indexes: &[IndexId],

@@ -38,7 +38,7 @@ impl Wal {
     /// As [`Wal::reserve`], but `None` instead of waiting.
     ///
     /// # Errors
-    /// As [`Wal::reserve`].
+    /// The errors of [`Wal::reserve`].
     pub fn try_reserve(&self, bytes: u64, class: SpaceClass) -> Result<Option<SpaceTicket<'_>>> {
         self.check_open()?;
         // The phase is asked for again once the bytes are counted: see `wait_for_tickets`.

@@ -389,8 +389,8 @@ impl Wal {
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if `lsn` lies before the present checkpoint, no group can start
-    /// there, or the payload is too long; those of [`Wal::flush_to`]; any error of the disk while
-    /// writing. A failed sync poisons the database.
+    /// there, or the payload is too long; the errors of [`Wal::flush_to`]; any error of the disk
+    /// while writing. A failed sync poisons the database.
     pub fn set_checkpoint(&self, lsn: Lsn, payload: &[u8]) -> Result<()> {
         self.check_appendable()?;
         if payload.len() > checkpoint::PAYLOAD_MAX {
@@ -496,7 +496,7 @@ impl Wal {
     /// again does nothing.
     ///
     /// # Errors
-    /// As [`Wal::flush_to`] and [`Wal::set_checkpoint`].
+    /// The errors of [`Wal::flush_to`] and [`Wal::set_checkpoint`].
     pub fn close(&self) -> Result<()> {
         let was = self.phase.swap(Phase::Closed as u8, Ordering::AcqRel);
         self.flusher.stop();

@@ -228,7 +228,7 @@ impl Wal {
     /// the process does not lose it.
     ///
     /// # Errors
-    /// As [`Wal::flush_to`].
+    /// The errors of [`Wal::flush_to`].
     pub fn write_to(&self, lsn: Lsn) -> Result<()> {
         self.poison.check()?;
         if self.written.groups.load(Ordering::Acquire) >= lsn.0 {
@@ -243,7 +243,7 @@ impl Wal {
     /// then is flushed within about a second.
     ///
     /// # Errors
-    /// As [`Wal::flush_to`].
+    /// The errors of [`Wal::flush_to`].
     pub fn commit_to(self: &Arc<Self>, lsn: Lsn, durability: FlushAtCommit) -> Result<()> {
         match durability {
             FlushAtCommit::Sync => return self.flush_to(lsn),

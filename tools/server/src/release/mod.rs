@@ -175,7 +175,7 @@ impl Release {
     /// has none.
     ///
     /// # Errors
-    /// As [`Release::fetch`].
+    /// The errors of [`Release::fetch`].
     pub fn dump_program(self, cache: &Cache) -> anyhow::Result<Option<Vec<OsString>>> {
         let of = match self {
             Release::MariaDb114 | Release::MariaDb118 => return Ok(None),

@@ -76,7 +76,7 @@ pub fn settings(disk: Arc<dyn Disk>) -> Builder {
 /// Reads base number `no` from the directory of all.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub fn load(no: usize, dir: &Path) -> anyhow::Result<Base> {
     let dir = dir.join(no.to_string());
     let tables = serde_json::from_slice(&std::fs::read(dir.join("tables"))?)?;

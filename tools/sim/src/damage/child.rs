@@ -17,7 +17,7 @@ const MEMORY: u64 = 2 << 30;
 /// Runs the trials that come on standard input.
 ///
 /// # Errors
-/// Those of the bases and of the streams; a trial's are answers.
+/// The errors of the bases and of the streams; a trial's are answers.
 pub fn serve(bases: &Path) -> anyhow::Result<()> {
     let bases = (0..PLANS.len()).map(|no| base::load(no, bases)).collect::<anyhow::Result<Vec<Base>>>()?;
     limit();
@@ -54,7 +54,7 @@ fn answer(bases: &[Base], trial: &Trial) -> String {
 /// What a trial damages, for people.
 ///
 /// # Errors
-/// Those of reading the base.
+/// The errors of reading the base.
 pub fn describe(dir: &Path, trial: &Trial) -> anyhow::Result<String> {
     let base = base::load(trial.base, dir)?;
     let (_, done) = life::damage(&base, trial);

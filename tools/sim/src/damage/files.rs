@@ -15,7 +15,7 @@ const PIECE: usize = 64 << 10;
 /// The files of a disk.
 ///
 /// # Errors
-/// Those of the disk.
+/// The errors of the disk.
 #[cfg(any(sim, test))]
 pub fn of_disk(disk: &dyn Disk) -> anyhow::Result<Files> {
     let read = |name: String| {
@@ -30,7 +30,7 @@ pub fn of_disk(disk: &dyn Disk) -> anyhow::Result<Files> {
 /// A disk in memory with these files.
 ///
 /// # Errors
-/// Those of the disk.
+/// The errors of the disk.
 pub fn to_disk(files: &Files) -> anyhow::Result<MemoryDisk> {
     let disk = MemoryDisk::new();
     for (name, bytes) in files {
@@ -48,7 +48,7 @@ pub fn to_disk(files: &Files) -> anyhow::Result<MemoryDisk> {
 /// Writes the files into a directory, which is made.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub fn save(files: &Files, dir: &Path) -> anyhow::Result<()> {
     std::fs::create_dir_all(dir)?;
     for (name, bytes) in files {
@@ -60,7 +60,7 @@ pub fn save(files: &Files, dir: &Path) -> anyhow::Result<()> {
 /// Reads the files of a directory.
 ///
 /// # Errors
-/// Those of the system.
+/// The errors of the system.
 pub fn load(dir: &Path) -> anyhow::Result<Files> {
     let mut files = Files::new();
     for entry in std::fs::read_dir(dir).with_context(|| format!("read {}", dir.display()))? {

@@ -227,7 +227,7 @@ fn save(base: &Base, no: usize, dir: &Path) -> anyhow::Result<()> {
 /// Builds base number `no` into the directory of all. To be called once in a process.
 ///
 /// # Errors
-/// Those of the engine and of the system.
+/// The errors of the engine and of the system.
 pub fn make(no: usize, dir: &Path) -> anyhow::Result<()> {
     let scheduler = sim::Plan {
         seed: no as u64,
@@ -245,7 +245,7 @@ pub fn make(no: usize, dir: &Path) -> anyhow::Result<()> {
 /// Builds all bases into `dir`, each in a process whose addresses are the same each time.
 ///
 /// # Errors
-/// Those of [`make`].
+/// The errors of [`make`].
 pub fn make_all(dir: &Path) -> anyhow::Result<()> {
     for no in 0..PLANS.len() {
         let mut command = same_process()?;

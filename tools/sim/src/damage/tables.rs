@@ -50,7 +50,7 @@ impl From<Error> for Trouble {
 /// Reads all rows of a typed table along one of [`TYPED_PATHS`].
 ///
 /// # Errors
-/// Those of the engine; an entry that its row does not give.
+/// The errors of the engine; an entry that its row does not give.
 pub fn read_typed(txn: &ReadTransaction, name: &str, path: usize) -> Result<Read, Trouble> {
     let table = txn.open_table(&definition(name))?;
     let through = |index: &IndexDefinition<&'static str, &'static str, &'static str>, n, backwards| {
@@ -77,7 +77,7 @@ pub fn read_typed(txn: &ReadTransaction, name: &str, path: usize) -> Result<Read
 /// A transaction over raw tables.
 ///
 /// # Errors
-/// Those of the engine.
+/// The errors of the engine.
 pub fn begin_raw(db: &RawDatabase) -> Result<RawTransaction> {
     let mut txn =
         db.begin(&RawOptions { isolation: Isolation::RepeatableRead, snapshot_isolation: false, read_only: false })?;
@@ -95,7 +95,7 @@ pub fn raw_entry(key: &str, value: &str) -> (Vec<u8>, Vec<u8>) {
 /// Puts a raw row with its entry.
 ///
 /// # Errors
-/// Those of the engine.
+/// The errors of the engine.
 pub fn insert_raw(txn: &mut RawTransaction, table: &RawTable, key: &str, value: &str) -> Result<()> {
     txn.insert(table, 0, key.as_bytes(), value.as_bytes())?;
     let (entry, length) = raw_entry(key, value);
@@ -105,7 +105,7 @@ pub fn insert_raw(txn: &mut RawTransaction, table: &RawTable, key: &str, value: 
 /// Removes a raw row with its entry.
 ///
 /// # Errors
-/// Those of the engine.
+/// The errors of the engine.
 pub fn delete_raw(txn: &mut RawTransaction, table: &RawTable, key: &str, value: &str) -> Result<()> {
     txn.delete(table, 0, key.as_bytes())?;
     txn.delete(table, 1, &raw_entry(key, value).0).map(drop)

@@ -95,7 +95,7 @@ pub(super) fn check_idle_writer(db: &Database, dice: &mut Dice, coverage: &Cover
 /// takes it away.
 ///
 /// # Errors
-/// Those of the engine; if the file stays.
+/// The errors of the engine; if the file stays.
 pub(super) fn check_drop(
     raw: &RawDatabase,
     disk: &CrashDisk,

@@ -106,7 +106,7 @@ impl Counters {
     /// Sets what a table gives out next, also downwards; the caller is its only user.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// The errors of the engine.
     pub fn set(
         shared: &Mutex<Counters>,
         number: usize,

@@ -33,7 +33,7 @@ const PAUSE: Duration = Duration::from_micros(500);
 /// Makes the table, which the next open drops; its file. The database is closed behind it.
 ///
 /// # Errors
-/// Those of the engine.
+/// The errors of the engine.
 pub(super) fn begin(db: &Database) -> anyhow::Result<String> {
     let definition = Numbers::named(NAME);
     db.create_table(&definition)?;
@@ -47,7 +47,7 @@ pub(super) fn begin(db: &Database) -> anyhow::Result<String> {
 /// Forges a version in a copy of the closed database on `disk`, and has it checked.
 ///
 /// # Errors
-/// If it is not found, or anything else is; those of the engine.
+/// If it is not found, or anything else is; the errors of the engine.
 pub(super) fn check(
     disk: &CrashDisk,
     plan: &Plan,

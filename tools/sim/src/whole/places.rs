@@ -59,7 +59,7 @@ pub(super) fn changing(db: &Database) -> BTreeMap<String, usize> {
 /// What `open` returns, and the changing tables that were there all the time meanwhile.
 ///
 /// # Errors
-/// Those of `open`.
+/// The errors of `open`.
 pub(super) fn around<T>(db: &Database, open: impl FnOnce() -> Result<T>) -> Result<(T, Vec<Place>)> {
     let before = changing(db);
     let opened = open()?;

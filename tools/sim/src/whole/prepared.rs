@@ -33,7 +33,7 @@ fn key(n: u64) -> [u8; 8] {
 /// between them, as another one.
 ///
 /// # Errors
-/// What is locked that must not be, or the other way round; those of the engine.
+/// What is locked that must not be, or the other way round; the errors of the engine.
 pub(super) fn check(raw: &RawDatabase, dice: &mut Dice, coverage: &Coverage) -> anyhow::Result<()> {
     coverage.count("xa: rows that a prepared transaction has read");
     raw.create_table(NAME, &[], &[], Lifetime::Lasting)?;

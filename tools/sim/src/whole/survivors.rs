@@ -36,7 +36,7 @@ pub(super) fn read_all(raw: &RawDatabase, plan: &Plan) -> anyhow::Result<BTreeMa
 /// The rows of table `no` of those that stay.
 ///
 /// # Errors
-/// As [`read_all`].
+/// The errors of [`read_all`].
 pub(super) fn read_table(db: &Database, no: usize) -> anyhow::Result<BTreeMap<Item, Version>> {
     let (txn, mut found, mut tags) = (db.begin_read()?, BTreeMap::new(), BTreeMap::new());
     for row in txn.open_table(&table(&format!("t{no}")))?.iter()? {

@@ -141,7 +141,7 @@ pub(super) fn explain(life: &Life, outcome: holdfast::Result<()>) -> anyhow::Res
 /// Fills the table and leaves few rows, so that nodes have one child, or are empty.
 ///
 /// # Errors
-/// Those of the engine; if what has gone is not purged.
+/// The errors of the engine; if what has gone is not purged.
 pub(super) fn thin_out(db: &Database, page_size: usize, dice: &mut Dice) -> anyhow::Result<()> {
     if !db.list_tables().iter().any(|table| table.name == NAME) {
         db.create_table(&definition())?;

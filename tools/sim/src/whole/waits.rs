@@ -34,7 +34,7 @@ impl Waits {
     /// the table.
     ///
     /// # Errors
-    /// Those of the engine.
+    /// The errors of the engine.
     pub fn begin(raw: &RawDatabase, coverage: &Coverage) -> anyhow::Result<Waits> {
         coverage.count("life: closed beside threads that wait");
         let db = raw.database();

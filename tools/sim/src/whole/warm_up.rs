@@ -22,7 +22,7 @@ const HEADER: usize = 16;
 /// Looks at the list of a database that was closed.
 ///
 /// # Errors
-/// What is wrong with it.
+/// An error that says what is wrong with it.
 pub(super) fn check(disk: &CrashDisk, plan: &Plan, coverage: &Coverage) -> anyhow::Result<()> {
     if !plan.warm_up {
         ensure!(!disk.exists(NAME)?, "there is a list of pages to warm up with");

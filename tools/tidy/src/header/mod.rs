@@ -44,7 +44,7 @@ pub fn header(tree: &Tree) -> Vec<Finding> {
 /// Writes the header.
 ///
 /// # Errors
-/// If the interface has something that cannot be said in C; those of writing a file.
+/// If the interface has something that cannot be said in C; the errors of writing a file.
 pub fn write(tree: &Tree) -> anyhow::Result<()> {
     std::fs::write(tree.path(HEADER), make(tree)?).with_context(|| format!("{HEADER} cannot be written"))
 }

@@ -83,7 +83,7 @@ impl Session {
     /// A transaction that meets a conflict is rolled back and repeated.
     ///
     /// # Errors
-    /// Those of the store.
+    /// The errors of the store.
     pub fn event(&mut self, rows: &mut dyn Rows, done: &mut dyn FnMut(Statement)) -> Result<()> {
         let ratio = u64::from(self.options.rw_ratio);
         // READs and WRITEs alternate as `ratio` to 1.

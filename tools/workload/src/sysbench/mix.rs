@@ -140,7 +140,7 @@ impl Client {
     /// repeated.
     ///
     /// # Errors
-    /// Those of the store.
+    /// The errors of the store.
     pub fn event(&mut self, sql: &mut dyn Sql) -> Result<Event> {
         let mut event = Event::default();
         loop {
