@@ -188,18 +188,14 @@ int ha_holdfast::reset()
     hf_cursor_release(scan.cursor);
   }
   Connection::table_reset(ha_thd());
-  place.is_at_entry= writing.has_changed= false;
-  place.is_at_row= copying.is_loading= reading.heads_refused= reading.keys_only= reading.is_semi_consistent= place.given_unlocked= linking.is_known= false;
-  // They keep the files of other tables.
-  linking.links.reset();
   if (writing.rows_moved)
     share->note_moved(writing.rows_moved);
-  writing.rows_moved= 0;
-  hf_load_free(copying.load);
-  copying.load= nullptr;
-  writing.duplicate_lock= HF_LOCK_SHARED;
-  counting.rows= 0;
-  counting.has_taken= false;
+  reading.end_statement();
+  place.end_statement();
+  writing.end_statement();
+  copying.end_statement();
+  counting.end_statement();
+  linking.end_statement();
   end_alone();
   mrr.dsmrr_close();
   give_back_memory();
@@ -223,8 +219,7 @@ int ha_holdfast::open_cursor(uint index)
 {
   if (int error= begin_transaction())
     return error;
-  place.is_at_entry= place.is_at_row= false;
-  place.beyond= NOT_BEYOND;
+  place.position= NOWHERE;
   pass_shown();
   if (scan.cursor && scan.index == index && scan.generation == share->generation())
     return 0;
@@ -239,7 +234,8 @@ int ha_holdfast::seek(const Bytes &from, bool from_included, const Bytes &to, bo
 {
   pass_shown();
   place.is_left= false;
-  place.is_at_row= place.given_unlocked= false;
+  place.leave_row();
+  place.given_unlocked= false;
   scan.heads_only= wants_heads();
   scan.locks= reading.lock != HF_LOCK_NONE;
   bool committed_if_locked= reading.is_semi_consistent && scan.index == 0;
@@ -256,10 +252,11 @@ int ha_holdfast::seek_from_here(bool backward)
   scan.is_bounded= end_range && !backward;
   keep_key();
   static const Bytes open;
-  bool from_end= place.beyond != NOT_BEYOND;
-  place.beyond= NOT_BEYOND;
-  if (from_end)
+  if (place.is_beyond())
+  {
+    place.position= NOWHERE;
     return seek(open, true, scan.is_bounded ? range_read.end : open, false, backward);
+  }
   return backward ? seek(open, true, place.entry_key, false, true)
     : seek(place.entry_key, false, scan.is_bounded ? range_read.end : open, false, false);
 }
@@ -323,7 +320,7 @@ void ha_holdfast::leave_cursor()
   if (scan.cursor)
     hf_cursor_release(scan.cursor);
   Connection::table_reset(ha_thd());
-  place.is_at_entry= false;
+  place.leave_entry();
   place.is_left= true;
 }
 
@@ -385,7 +382,7 @@ int ha_holdfast::fetch(uchar *record, int not_found)
     place.key_in_cursor= key;
     if (scan.locks)
       keep_key();
-    place.is_at_entry= true;
+    place.position= AT_ENTRY;
     place.row_was_got= false;
     place.followed= connection->followed;
     int error= show_entry(record, key, value);
@@ -512,7 +509,7 @@ void ha_holdfast::unlock_row()
     return;
   if (place.row_was_got)
     hf_unlock(transaction(), share->table(), 0, slice(row_key), place.release);
-  if (scan.cursor && place.is_at_entry)
+  if (scan.cursor && place.position == AT_ENTRY)
     hf_cursor_unlock(scan.cursor);
   place.row_was_got= false;
 }
@@ -533,7 +530,7 @@ int ha_holdfast::rnd_init(bool all_rows)
   if (!all_rows)
   {
     // Rows are got by their positions: `unlock_row` is not to unlock the entry read last.
-    place.is_at_entry= false;
+    place.leave_entry();
     return begin_transaction();
   }
   active_index= MAX_KEY;

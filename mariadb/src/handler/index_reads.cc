@@ -141,10 +141,9 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
   {
     row_key= place.entry_key= sought.lower;
     // The cursor has no position: the next read seeks.
-    place.is_at_entry= false;
+    place.position= AT_ROW;
     scan.is_bounded= true;
     scan.is_backward= false;
-    place.is_at_row= true;
     return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
   }
   // A whole key that is cut is told by its hash. That of a longer one may begin like the end of
@@ -185,7 +184,7 @@ int ha_holdfast::index_read_map(uchar *record, const uchar *key, key_part_map ma
 int ha_holdfast::index_next_same(uchar *record, const uchar *key, uint length)
 {
   // There is one row under a whole primary key.
-  if (place.is_at_row)
+  if (place.position == AT_ROW)
     return HA_ERR_END_OF_FILE;
   // The cursor's range is the key's.
   if (scan.is_bounded && !scan.is_backward && sought.is_loose)
@@ -199,9 +198,9 @@ int ha_holdfast::index_next_same(uchar *record, const uchar *key, uint length)
    from before the first one. */
 inline int ha_holdfast::step(uchar *record, bool backward)
 {
-  if (place.beyond == (backward ? BEFORE_ALL : BEHIND_ALL))
+  if (place.position == (backward ? BEFORE_ALL : BEHIND_ALL))
     return HA_ERR_END_OF_FILE;
-  if (scan.is_backward != backward || !place.is_at_entry)
+  if (scan.is_backward != backward || place.position != AT_ENTRY)
   {
     if (int error= seek_from_here(backward))
       return error;
@@ -222,8 +221,7 @@ inline int ha_holdfast::step(uchar *record, bool backward)
 
 void ha_holdfast::stand_beyond(bool backward)
 {
-  place.beyond= backward ? BEFORE_ALL : BEHIND_ALL;
-  place.is_at_entry= false;
+  place.position= backward ? BEFORE_ALL : BEHIND_ALL;
 }
 
 int ha_holdfast::index_next(uchar *record)

@@ -61,7 +61,7 @@ void ha_holdfast::end_alone()
     pass_shown();
     hf_cursor_release(scan.cursor);
   }
-  place.is_at_entry= false;
+  place.leave_entry();
   hf_transaction_free(alone);
   alone= nullptr;
 }

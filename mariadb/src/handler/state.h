@@ -40,6 +40,8 @@ struct Reading
      the rows that the first one reads, is told so by nothing else;
      `index_init` makes that known. */
   bool keys_only= false;
+
+  void end_statement() { is_semi_consistent= heads_refused= keys_only= false; }
 };
 
 /* The cursor and what it was told. `open_cursor` opens it, or keeps it if it is on the same index
@@ -76,25 +78,29 @@ struct Shown_ahead
   uint64_t changes= 0;
 };
 
-/* Ends of an index. */
-enum Beyond { NOT_BEYOND, BEFORE_ALL, BEHIND_ALL };
+/* Where the index that is read stands. */
+enum Position
+{
+  /* The cursor stands nowhere: a read that goes on seeks behind `Place::entry_key`. So it is after
+     `open_cursor`, and at the end of the statement or of the cursor's transaction, where an end of
+     the index stays one. */
+  NOWHERE,
+  /* The cursor stands at the entry read last, by `fetch`. */
+  AT_ENTRY,
+  /* The index stands at a row that was got by its primary key; the cursor stands nowhere. `seek`
+     ends it. */
+  AT_ROW,
+  /* The index has come to an end, by `stand_beyond`. `seek_from_here` ends it. */
+  BEFORE_ALL,
+  BEHIND_ALL
+};
 
-/* Where the index that is read stands. Invariant: at most one of `is_at_entry`, `is_at_row` and
-   `beyond` is set. */
 struct Place
 {
-  /* The cursor stands at the entry read last: `fetch` sets it. `open_cursor`, the end of the
-     statement or of the cursor's transaction, and `stand_beyond` clear it. */
-  bool is_at_entry= false;
+  Position position= NOWHERE;
   /* The cursor's statement has ended: it stands nowhere, and a read that goes on seeks behind
      `entry_key`. `leave_cursor` sets it, `seek` clears it. */
   bool is_left= false;
-  /* The index has come to an end: `stand_beyond` sets it, `open_cursor` and `seek_from_here` clear
-     it. */
-  Beyond beyond= NOT_BEYOND;
-  /* The index stands at a row that was got by its primary key; the cursor stands nowhere.
-     `open_cursor`, `seek` and the end of the statement clear it. */
-  bool is_at_row= false;
   /* The row read last was got by its key, and locked by that: `unlock_row` has to unlock it beside
      the entry. `read_by_row_key` sets it, `fetch` clears it for the next entry. */
   bool row_was_got= false;
@@ -113,6 +119,26 @@ struct Place
      which is in the memory of the cursor. `fetch` sets it, `keep_key` copies it; before that
      neither of the two is read. */
   hf_slice key_in_cursor= {nullptr, 0};
+
+  bool is_beyond() const { return position == BEFORE_ALL || position == BEHIND_ALL; }
+  /* The cursor stands at no entry from now on. */
+  void leave_entry()
+  {
+    if (position == AT_ENTRY)
+      position= NOWHERE;
+  }
+  /* The index stands at no row that was got by its key from now on. */
+  void leave_row()
+  {
+    if (position == AT_ROW)
+      position= NOWHERE;
+  }
+  void end_statement()
+  {
+    leave_entry();
+    leave_row();
+    given_unlocked= false;
+  }
 };
 
 /* The key that `index_read_map` looks for. */
@@ -144,7 +170,7 @@ struct New_row
   size_t head= 0;
 };
 
-/* What the statement does to rows. The end of the statement resets it. */
+/* What the statement does to rows. */
 struct Writing
 {
   /* It has changed rows, and the connection knows it. */
@@ -155,6 +181,8 @@ struct Writing
   /* Rows that were changed and have other keys now: of the table's statistics, at the end of the
      statement. */
   uint64_t rows_moved= 0;
+
+  void end_statement() { *this= Writing(); }
 };
 
 /* The target of a copy (ALTER TABLE), while the server fills it: from HA_EXTRA_BEGIN_COPY to
@@ -165,6 +193,12 @@ struct Copying
   hf_load *load= nullptr;
   /* Rows go to `load`, which is not null then; else they are inserted. */
   bool is_loading= false;
+
+  void end_statement()
+  {
+    hf_load_free(load);
+    *this= Copying();
+  }
 };
 
 /* The numbers that AUTO_INCREMENT gives to the statement. `get_auto_increment` sets them. */
@@ -182,6 +216,12 @@ struct Counting
   /* Why there is no number: `write_row` returns it in place of the server's error, and clears it
      before the next row. */
   int error= 0;
+
+  void end_statement()
+  {
+    rows= 0;
+    has_taken= false;
+  }
 };
 
 /* FOREIGN KEYs of the table and to it. */
@@ -197,6 +237,12 @@ struct Linking
   String refusing;
   /* The row that the statement changes, as it is since it has followed another one. */
   hf_buffer *row= nullptr;
+
+  void end_statement()
+  {
+    links.reset();
+    is_known= false;
+  }
 };
 
 /* What `info` has told the optimiser. */
