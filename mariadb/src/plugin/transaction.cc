@@ -311,7 +311,9 @@ int Connection::commit(THD *thd, bool all)
   if (int error= copy_error)
   {
     rollback(thd, true);
-    return error;
+    // In general the statement has told it, and a commit that fails would have the server say it
+    // once more.
+    return thd->is_error() ? 0 : error;
   }
   // What is prepared is durable, and the binary log decides about it: no need to wait for the
   // disk again.
