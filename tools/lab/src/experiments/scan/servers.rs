@@ -74,16 +74,19 @@ impl<'c> ServerSite<'c> {
         progress: &mut Progress,
     ) -> Result<ServerSite<'c>> {
         progress.step(&format!("{}: loading the tables", engine_name(contender)));
-        let mut server = OwnServer::of(cache, contender, &format!("scan-{}", contender.engine().to_lowercase()))?;
+        let server = OwnServer::of(cache, contender, &format!("scan-{}", contender.engine().to_lowercase()))?;
+        let (server, cores) = (Mutex::new(server), options.cores.clone());
+        // From here on its data is removed with it.
+        let mut site = ServerSite { target, contender, server, cores, disk };
+        let server = site.server.get_mut();
         server.make_data()?;
         let starting = server_options(contender, options.pool_bytes() * 16);
-        let cores = options.cores.clone();
-        server.start(&starting, &cores, None).with_context(|| format!("start a server for {contender}"))?;
+        server.start(&starting, &site.cores, None).with_context(|| format!("start a server for {contender}"))?;
         let mut conn = Conn::new(server.address.options()).context("connect to the server")?;
         fill(&mut conn, contender, options, progress)?;
         drop(conn);
         server.shut_down()?;
-        Ok(ServerSite { target, contender, server: Mutex::new(server), cores, disk })
+        Ok(site)
     }
 }
 
