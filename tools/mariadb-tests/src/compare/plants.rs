@@ -70,8 +70,8 @@ pub const ALL: [Planted; 8] = [
         plant: Plant {
             edits: &[Edit {
                 file: "ha_holdfast.cc",
-                sound: "  writing.duplicate_lock= HF_LOCK_SHARED;",
-                faulty: "  writing.duplicate_lock= HF_LOCK_NONE;",
+                sound: "  writing.end_statement();",
+                faulty: "  writing.end_statement();\n  writing.duplicate_lock= HF_LOCK_NONE;",
             }],
         },
     },
