@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::common::{begin, code, ok, open, slice};
+use crate::common::{begin, code, create, ok, open, slice};
 use holdfast_capi::*;
 
 static SLEEPS: AtomicBool = AtomicBool::new(false);
@@ -60,10 +60,7 @@ fn a_change_of_a_definition_is_given_up() {
     let dir = tempfile::tempdir().unwrap();
     let database = open(&dir.path().join("db").display().to_string(), None);
     ok!(hf_observe_waits(database, Some(interest), Some(waits_for), Some(sleeps), Some(gives_up), null_mut()));
-    let rows = [IndexSpec { name: slice(b"rows"), unique: true }];
-    ok!(hf_table_create(database, slice(b"t"), rows.as_ptr(), rows.len(), slice(b""), false));
-    let mut table = null_mut();
-    ok!(hf_table_open(database, slice(b"t"), &raw mut table));
+    let table = create(database, b"t");
     let writer = begin(database);
     ok!(hf_insert(writer, table, 0, slice(b"1"), slice(b"one"), 0, Lock::None));
 

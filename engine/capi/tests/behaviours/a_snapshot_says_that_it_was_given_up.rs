@@ -4,16 +4,8 @@
 
 use std::ptr::null_mut;
 
-use crate::common::{begin, code, ok, open_with, slice};
+use crate::common::{begin, code, create, ok, open_with, slice};
 use holdfast_capi::*;
-
-fn create(database: *const Database, name: &[u8]) -> *mut Table {
-    let rows = [IndexSpec { name: slice(b"PRIMARY"), unique: true }];
-    ok!(hf_table_create(database, slice(name), rows.as_ptr(), rows.len(), slice(b""), false));
-    let mut table = null_mut();
-    ok!(hf_table_open(database, slice(name), &raw mut table));
-    table
-}
 
 fn read(txn: *mut Transaction, table: *const Table, out: *mut Buffer) -> Code {
     code!(hf_get(txn, table, 0, slice(b"row"), Lock::None, false, false, out))

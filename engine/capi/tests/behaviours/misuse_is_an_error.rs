@@ -3,20 +3,12 @@
 use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
-use crate::common::{begin, code, ok, open, settings, slice};
+use crate::common::{begin, code, create, ok, open, settings, slice};
 use holdfast_capi::*;
 
 fn message() -> String {
     // SAFETY: the message is a C string of this thread, and nothing changes it in between.
     unsafe { CStr::from_ptr(hf_error_message()) }.to_string_lossy().into_owned()
-}
-
-fn create(database: *const Database, name: &[u8]) -> *mut Table {
-    let rows = [IndexSpec { name: slice(b"rows"), unique: true }];
-    ok!(hf_table_create(database, slice(name), rows.as_ptr(), rows.len(), slice(b""), false));
-    let mut table = null_mut();
-    ok!(hf_table_open(database, slice(name), &raw mut table));
-    table
 }
 
 fn insert(transaction: *mut Transaction, table: *const Table, key: &[u8]) {

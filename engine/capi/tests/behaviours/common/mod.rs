@@ -60,6 +60,15 @@ pub fn open_with(path: &str, recovery_progress: Option<extern "C" fn(u64, u64)>,
     database
 }
 
+/// Creates a table with one index, and opens it.
+pub fn create(database: *const Database, name: &[u8]) -> *mut Table {
+    let rows = [IndexSpec { name: slice(b"rows"), unique: true }];
+    ok!(hf_table_create(database, slice(name), rows.as_ptr(), rows.len(), slice(b""), false));
+    let mut table = null_mut();
+    ok!(hf_table_open(database, slice(name), &raw mut table));
+    table
+}
+
 /// Begins a transaction that writes, at REPEATABLE READ.
 pub fn begin(database: *const Database) -> *mut Transaction {
     let options = TransactionOptions {
