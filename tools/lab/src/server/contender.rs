@@ -97,20 +97,11 @@ impl fmt::Display for Contender {
 }
 
 impl Contender {
-    /// Its engine, without setting and server.
-    pub fn kind(self) -> Engine {
+    /// The release of its server; `None` for the distribution's.
+    pub fn release(self) -> Option<Release> {
         match self {
-            Contender::Holdfast => Engine::Holdfast,
-            Contender::InnoDb { .. } | Contender::Released(_) => Engine::Innodb,
-            Contender::MyRocks => Engine::Myrocks,
-        }
-    }
-
-    /// Whose data it can start on: that of its engine on its server.
-    pub fn data(self) -> Engine {
-        match self {
-            Contender::Released(release) => Engine::Released(release),
-            _ => self.kind(),
+            Contender::Released(release) => Some(release),
+            _ => None,
         }
     }
 

@@ -34,7 +34,7 @@ const THROUGH_THE_CACHE: &str = "--innodb-flush-method=fsync";
 /// Options of a server whose cache for the engine of `contender` has `pool_bytes`. Sizes are
 /// divided by `size`, which keeps the share of a small pool that InnoDB keeps free.
 pub fn of(contender: Contender, pool_bytes: u64, size: f64) -> Vec<String> {
-    if let Contender::Released(release) = contender {
+    if let Some(release) = contender.release() {
         return with_pool(release, pool_bytes);
     }
     let mut options: Vec<String> = COMMON.iter().chain(&READS_BY_FILE).map(|o| (*o).to_owned()).collect();
@@ -60,7 +60,7 @@ pub fn of(contender: Contender, pool_bytes: u64, size: f64) -> Vec<String> {
 
 /// Options of a server of the lab's own whose tables are in `contender`.
 pub(super) fn of_own(contender: Contender, settings: &Settings) -> Vec<String> {
-    if let Contender::Released(release) = contender {
+    if let Some(release) = contender.release() {
         return of_release(release, settings);
     }
     let mut options = of(contender, settings.pool_bytes, settings.size);
@@ -79,7 +79,7 @@ pub(super) fn of_own(contender: Contender, settings: &Settings) -> Vec<String> {
 /// `size`.
 pub(crate) fn of_sideload(contender: Contender, pool_bytes: u64, size: f64) -> Vec<String> {
     let mut options = of(contender, pool_bytes, size);
-    if matches!(contender, Contender::Released(server) if !server.is_historic()) {
+    if contender.release().is_some_and(|server| !server.is_historic()) {
         // The dump takes less time too.
         options.push(format!("--innodb-old-blocks-time={:.0}", OLD_BLOCKS_TIME_MS / size));
     }

@@ -60,9 +60,9 @@ impl<'c> OwnServer<'c> {
 
     /// The server of a contender.
     pub fn of(cache: &'c Cache, contender: Contender, folder: &str) -> Result<OwnServer<'c>> {
-        match contender {
-            Contender::Released(release) => OwnServer::released(cache, release, folder),
-            _ => Ok(OwnServer::private(cache, &format!("lab/{folder}"))),
+        match contender.release() {
+            Some(release) => OwnServer::released(cache, release, folder),
+            None => Ok(OwnServer::private(cache, &format!("lab/{folder}"))),
         }
     }
 
@@ -70,7 +70,7 @@ impl<'c> OwnServer<'c> {
     pub fn make_data(&self) -> Result<()> {
         match &self.kind {
             // It makes what it does not find when it starts.
-            Kind::Private(server) => server.remove(),
+            Kind::Private(_) => self.remove(),
             Kind::Released(_, server) => server.make_data(),
         }
     }

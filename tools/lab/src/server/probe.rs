@@ -9,7 +9,7 @@ use mysql::Conn;
 use mysql::prelude::Queryable;
 
 use super::address::Address;
-use super::contender::{Contender, Engine};
+use super::contender::Contender;
 use super::data::SCHEMA;
 use super::status::{Listed, monitor, told};
 use crate::bench::Counters;
@@ -74,18 +74,18 @@ impl Probe {
 
     /// Reads of a table from disk; `None` if the server does not report them.
     pub fn reads_of(&mut self, table: &str) -> Result<Option<u64>> {
-        let sql = match self.contender.kind() {
-            Engine::Holdfast => format!(
+        let sql = match self.contender {
+            Contender::Holdfast => format!(
                 "SELECT CAST(SUM(i.PAGE_MISSES) AS UNSIGNED) FROM information_schema.HOLDFAST_SYS_INDEXES i \
                  JOIN information_schema.HOLDFAST_SYS_TABLES t ON t.TABLE_ID = i.TABLE_ID \
                  WHERE t.NAME = '{SCHEMA}/{table}'"
             ),
-            Engine::Innodb | Engine::Released(_) if !self.file_summary => return Ok(None),
-            Engine::Innodb | Engine::Released(_) => format!(
+            Contender::InnoDb { .. } | Contender::Released(_) if !self.file_summary => return Ok(None),
+            Contender::InnoDb { .. } | Contender::Released(_) => format!(
                 "SELECT CAST(SUM(COUNT_READ) AS UNSIGNED) FROM performance_schema.file_summary_by_instance \
                  WHERE FILE_NAME LIKE '%/{SCHEMA}/{table}.ibd'"
             ),
-            Engine::Myrocks => format!(
+            Contender::MyRocks => format!(
                 "SELECT CAST(SUM(VALUE) AS UNSIGNED) FROM information_schema.ROCKSDB_PERF_CONTEXT \
                  WHERE TABLE_SCHEMA = '{SCHEMA}' AND TABLE_NAME = '{table}' AND STAT_TYPE = 'BLOCK_READ_COUNT'"
             ),
@@ -122,17 +122,17 @@ impl Probe {
 
     /// The content of the cache, by table and index; empty if the server does not report it.
     pub fn resident(&mut self) -> Result<Vec<Resident>> {
-        let sql = match self.contender.kind() {
-            Engine::Holdfast => format!(
+        let sql = match self.contender {
+            Contender::Holdfast => format!(
                 "SELECT SUBSTRING_INDEX(t.NAME, '/', -1), i.NAME, i.RESIDENT_PAGES \
                  FROM information_schema.HOLDFAST_SYS_INDEXES i JOIN information_schema.HOLDFAST_SYS_TABLES t \
                  ON t.TABLE_ID = i.TABLE_ID WHERE t.NAME LIKE '{SCHEMA}/%'"
             ),
-            Engine::Innodb | Engine::Released(_) => format!(
+            Contender::InnoDb { .. } | Contender::Released(_) => format!(
                 "SELECT REPLACE(SUBSTRING_INDEX(TABLE_NAME, '.', -1), '`', ''), INDEX_NAME, COUNT(*) \
                  FROM information_schema.INNODB_BUFFER_PAGE WHERE TABLE_NAME LIKE '`{SCHEMA}`.%' GROUP BY 1, 2"
             ),
-            Engine::Myrocks => return Ok(Vec::new()),
+            Contender::MyRocks => return Ok(Vec::new()),
         };
         let rows = if_told(self.conn.query::<(String, String, u64), _>(sql));
         let rows = rows.context("ask what the cache holds")?.unwrap_or_default();

@@ -4,7 +4,7 @@ use anyhow::Result;
 use mysql::Conn;
 
 use crate::measure::human;
-use crate::server::contender::{Contender, Engine};
+use crate::server::contender::Contender;
 use crate::server::status::{Listed, monitor, told};
 
 /// A figure that is read.
@@ -133,7 +133,7 @@ pub fn read(conn: &mut Conn, contender: Contender) -> Result<Values> {
     let status = Listed::status(conn, &names.each_ref().map(String::as_str))?;
     let mut values = names.map(|name| status.number(&name));
     let silent = values[Meter::History as usize].is_none();
-    if silent && contender.kind() == Engine::Innodb {
+    if silent && matches!(contender, Contender::InnoDb { .. } | Contender::Released(_)) {
         // MySQL reports it in the monitor only, and that only to users with a privilege.
         if let Ok(Some(text)) = monitor(conn) {
             (values[Meter::History as usize], values[Meter::Age as usize]) = of_monitor(&text);

@@ -123,7 +123,7 @@ fn fill(conn: &mut Conn, contender: Contender, options: &Options, progress: &mut
 /// per table, past the system's cache.
 fn server_options(contender: Contender, pool_bytes: u64) -> Vec<String> {
     let mut options = options::of(contender, pool_bytes, SIZE);
-    if matches!(contender, Contender::Released(release) if release.is_historic()) {
+    if contender.release().is_some_and(Release::is_historic) {
         options.extend(["--innodb-flush-method=O_DIRECT", "--innodb-file-per-table"].map(str::to_owned));
     }
     options

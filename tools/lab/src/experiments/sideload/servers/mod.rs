@@ -11,6 +11,7 @@ pub(crate) mod foreign;
 pub(crate) mod runs;
 
 use anyhow::Result;
+use holdfast_server::Release;
 use serde_json::{Value, json};
 
 use self::runs::{ContenderOutcome, Options};
@@ -91,9 +92,8 @@ fn in_words(options: &Options) -> String {
 
 /// The names of the servers: MariaDB is that of the distribution.
 fn servers(contenders: &[Contender]) -> String {
-    let others = contenders.iter().filter(|one| matches!(one, Contender::Released(_))).map(ToString::to_string);
-    let names: Vec<String> = std::iter::once("MariaDB".to_owned()).chain(others).collect();
-    names.join(", ")
+    let others = contenders.iter().filter_map(|one| one.release()).map(Release::name);
+    std::iter::once("MariaDB").chain(others).collect::<Vec<_>>().join(", ")
 }
 
 /// The settings that every target has.

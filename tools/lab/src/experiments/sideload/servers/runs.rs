@@ -96,7 +96,8 @@ pub fn run(options: &Options, progress: &mut Progress) -> Result<Vec<ContenderOu
     let mut rest = options.contenders.as_slice();
     while let Some(first) = rest.first() {
         // Contenders of one engine of a server have one set of data, and one ceiling.
-        let same = rest.iter().take_while(|c| c.data() == first.data()).count();
+        let data = |contender: &Contender| (contender.engine(), contender.release());
+        let same = rest.iter().take_while(|contender| data(contender) == data(first)).count();
         let (these, others) = rest.split_at(same);
         rest = others;
         let stage = Stage { cache: &cache, options };
