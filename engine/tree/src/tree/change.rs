@@ -76,7 +76,7 @@ impl Tree {
                 Outcome::Done { end, sank } => {
                     if sank {
                         // The removal is complete and logged. The caller could do nothing about a
-                        // merge that failed, and a later removal tries again.
+                        // merge that failed: a later removal tries again, or `shrink_if_empty`.
                         let _ = self.merge_at(key, acc, class);
                     }
                     return Ok(end);

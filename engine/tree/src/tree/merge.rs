@@ -2,13 +2,15 @@
 //! both fit into one with room to spare; the parent may follow. A root with one child takes over
 //! the content of that child. As with splits, one level per mini-transaction.
 
+use std::ops::Bound;
+
 use holdfast_base::Result;
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, Reserved};
 use holdfast_wal::{SpaceClass, SpaceTicket};
 
 use super::path::Path;
-use super::{STRUCTURE_FRAMES, Tree};
+use super::{Direction, STRUCTURE_FRAMES, Tree};
 use crate::mtr::{Mtr, PageRef};
 use crate::node::{EntryList, body_len, fence_prefix_len, merged_size};
 use crate::op::PageOp;
@@ -40,11 +42,46 @@ struct Pair {
 }
 
 impl Tree {
+    /// Gives back all nodes but the root if the tree has no entry. The removals have done so, but
+    /// for those whose merge met an error: a merge that failed is made up for by a later removal,
+    /// and behind the last one there is none.
+    ///
+    /// # Errors
+    /// Damage; the errors of the log and of reading pages. What was merged until then stays so.
+    pub fn shrink_if_empty(&self, acc: &Access<'_>, class: SpaceClass) -> Result<()> {
+        let page = self.store().pool().fix_shared(self.space.space(), self.root, acc)?;
+        let is_leaf = self.node(&page, self.root)?.level() == Some(0);
+        drop(page);
+        if is_leaf {
+            return Ok(());
+        }
+        let mut cursor = self.cursor(acc);
+        cursor.seek(Bound::Unbounded, Direction::Forward);
+        if cursor.next()?.is_some() {
+            return Ok(());
+        }
+        // Long keys may keep a node apart until the one beside it has few children, too.
+        while self.merge_each_leaf(acc, class)? {}
+        Ok(())
+    }
+
+    /// Merges each leaf that is nearly empty, from the first on. Returns whether any was.
+    fn merge_each_leaf(&self, acc: &Access<'_>, class: SpaceClass) -> Result<bool> {
+        let (mut next, mut merged) = (Some(Vec::new()), false);
+        while let Some(key) = next {
+            merged |= self.merge_at(&key, acc, class)?;
+            let _structure = self.lock_structure();
+            next = self.path(&key, 0, acc)?.at(0).high.clone();
+        }
+        Ok(merged)
+    }
+
     /// Merges the leaf that `key` belongs to with a neighbour, if that leaf is nearly empty, and
     /// then each node above that has become nearly empty. Behind a merge of inner nodes the nodes
     /// below have neighbours that they did not have, and come first. A leaf that is merged is
     /// looked at again: its neighbour on the other side may be one that did not fit in before.
-    pub(super) fn merge_at(&self, key: &[u8], acc: &Access<'_>, class: SpaceClass) -> Result<()> {
+    /// Returns whether any was merged.
+    pub(super) fn merge_at(&self, key: &[u8], acc: &Access<'_>, class: SpaceClass) -> Result<bool> {
         let (mut level, mut above) = (0, 0);
         loop {
             let ticket = self.store().reserve(2 * self.page_size(), class)?;
@@ -55,7 +92,7 @@ impl Tree {
                     level = merged.saturating_sub(1);
                 }
                 None if level < above => level += 1,
-                None => return Ok(()),
+                None => return Ok(above > 0),
             }
         }
     }

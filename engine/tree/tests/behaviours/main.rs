@@ -15,6 +15,7 @@ mod a_walk_is_remembered_apart;
 mod a_wild_child_number_takes_no_memory;
 mod a_wrong_length_is_not_moved_along;
 mod allocation_waits_without_a_latch;
+mod an_empty_tree_gives_its_nodes_back;
 mod bulk_load_equals_inserts;
 mod changes_where_an_entry_was_read;
 mod common;

@@ -67,7 +67,7 @@ impl Purger {
                 }
                 // Purge goes on, or sets the log aside if it meets the same once more; in a stopped
                 // database it does neither.
-                Err(error) if error.is_unread() && self.store.wal().check_poisoned().is_ok() => {
+                Err(error) if error.is_unread() && !self.has_stopped() => {
                     self.background.failed(error);
                 }
                 done => drop(done?),
@@ -142,8 +142,7 @@ impl Purger {
     /// long as the views. Returns whether it was.
     fn set_first_aside(&self, left: &mut usize) -> Result<bool> {
         let Some((no, Err(error))) = self.try_to_copy_first() else { return Ok(false) };
-        // What a stopped database calls damaged may be sound.
-        if !(error.is_damage() || error.is_unread()) || self.store.wal().check_poisoned().is_err() {
+        if !self.is_about_a_page(&error) {
             return Err(error);
         }
         // As long as a log is in the queue, its page is no other's.
@@ -183,8 +182,7 @@ impl Purger {
                 self.metrics.inc(Counter::PurgedTransactions);
                 Ok(true)
             }
-            // What a stopped database calls damaged may be sound.
-            Err(error) if self.is_left(&next, &error) && self.store.wal().check_poisoned().is_ok() => {
+            Err(error) if !self.has_stopped() && self.is_left(&next, &error) => {
                 self.set_aside(&next, error, left);
                 Ok(true)
             }

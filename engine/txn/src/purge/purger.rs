@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use holdfast_base::blocking::Mutex;
-use holdfast_base::{Result, SpaceId, TxnId, latches};
+use holdfast_base::{Error, Result, SpaceId, TxnId, latches};
 use holdfast_metrics::Metrics;
 use holdfast_pool::AccessKind;
 use holdfast_tree::Store;
@@ -124,5 +124,16 @@ impl Purger {
     /// the next open may find its pages sound. The caller holds the purge mutex.
     fn has_no_log(&self) -> bool {
         self.history.len() == 0 && self.shelf.is_empty() && !self.lost.has_set_aside()
+    }
+
+    /// True if the database has stopped. What it then calls damaged may be sound, and that it does
+    /// not return a page says nothing of the device: no log is set aside for that.
+    pub fn has_stopped(&self) -> bool {
+        self.store.wal().check_poisoned().is_err()
+    }
+
+    /// True if `error` says that a page is damaged or was not returned, and the database goes on.
+    pub fn is_about_a_page(&self, error: &Error) -> bool {
+        (error.is_damage() || error.is_unread()) && !self.has_stopped()
     }
 }

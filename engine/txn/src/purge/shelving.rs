@@ -206,8 +206,7 @@ impl Purger {
     /// # Errors
     /// `error`, if it is about something else.
     fn pass_over(&self, no: CommitNo, error: Error) -> Result<()> {
-        // What a stopped database calls damaged may be sound.
-        if !(error.is_damage() || error.is_unread()) || self.store.wal().check_poisoned().is_err() {
+        if !self.is_about_a_page(&error) {
             return Err(error);
         }
         self.lost.note(no, &error);

@@ -28,6 +28,7 @@ use std::sync::Arc;
 use holdfast_base::{CommitNo, Error, Result, TxnId};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, AccessKind};
+use holdfast_wal::SpaceClass;
 
 use crate::entry::index::TableIndex;
 use crate::entry::row::VersionHeader;
@@ -127,12 +128,10 @@ impl Purger {
             Some((Phase::New, _)) | None => state.set_half_purged(TxnId::NONE),
             Some((_, txn)) => state.set_half_purged(txn),
         }
-        while budget > 0 {
+        while budget > 0 && !state.is_done() {
             let n = budget.min(BATCH);
             budget -= n;
-            if state.is_done() {
-                return Ok(Swept::All);
-            }
+            state.looks();
             let views = self.open_views();
             for (key, value) in self.next_entries(state, n, &acc) {
                 if let Err(error) = self.sweep_one(state, &key, value, &views, &acc) {
@@ -141,7 +140,27 @@ impl Purger {
                 }
             }
         }
-        Ok(if state.is_done() { Swept::All } else { Swept::Part })
+        if !state.is_done() {
+            return Ok(Swept::Part);
+        }
+        self.give_back_nodes(state, &acc)?;
+        Ok(Swept::All)
+    }
+
+    /// Gives back the nodes of a version tree that has no entry any more. Each entry that is
+    /// dropped does that for its own, but not if a page of a neighbour cannot be read just then.
+    fn give_back_nodes(&self, state: &mut SweepState, acc: &Access<'_>) -> Result<()> {
+        if !state.may_shrink() {
+            return Ok(());
+        }
+        match self.versions.tree().shrink_if_empty(acc, SpaceClass::Rollback) {
+            Ok(()) => state.has_shrunk(),
+            Err(error) => {
+                self.store.wal().check_poisoned()?;
+                state.has_not_shrunk(error);
+            }
+        }
+        Ok(())
     }
 
     /// The next `n` entries that are to be looked at, or less. Those on the list are to be read

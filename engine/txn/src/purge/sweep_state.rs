@@ -12,6 +12,9 @@ const KEYS_MAX: usize = 1 << 16;
 /// Entries that are looked at for each record that may be purged.
 pub(crate) const SWEPT_PER_RECORD: usize = 4;
 
+/// How often it is tried to give the nodes of an empty tree back while pages are not returned.
+const SHRINK_TRIES: u8 = 2;
+
 /// A key of the version tree.
 pub(crate) type Key = Box<[u8]>;
 
@@ -35,6 +38,8 @@ pub(crate) struct SweepState {
     failed: Vec<(Key, bool)>,
     /// Those of them that the device has not returned, while they are looked at once more.
     unread: BTreeSet<Key>,
+    /// How often it is tried yet to give the nodes of the tree back, if it is empty.
+    shrink_tries: u8,
     /// The first thing that went wrong.
     error: Option<Error>,
 }
@@ -81,6 +86,32 @@ impl SweepState {
     /// The look at the whole tree has come to `last`; `None`: to the end, or as far as it comes.
     pub fn has_come_to(&mut self, last: Option<&[u8]>) {
         self.round = last.map(<[u8]>::to_vec);
+    }
+
+    /// Entries are looked at: if the tree is empty at the end, its nodes can be given back.
+    pub fn looks(&mut self) {
+        self.shrink_tries = SHRINK_TRIES;
+    }
+
+    /// True if the nodes of an empty tree are to be given back.
+    pub fn may_shrink(&self) -> bool {
+        self.shrink_tries > 0
+    }
+
+    /// The nodes of the tree are given back, or the tree has entries.
+    pub fn has_shrunk(&mut self) {
+        self.shrink_tries = 0;
+    }
+
+    /// The nodes could not be given back. Damage, and a page that the device does not return the
+    /// second time, either, leave them to the next look at entries, as each open begins one.
+    pub fn has_not_shrunk(&mut self, error: Error) {
+        if error.is_damage() {
+            self.shrink_tries = 0;
+        } else if error.is_unread() {
+            self.shrink_tries = self.shrink_tries.saturating_sub(1);
+        }
+        self.fail(None, error);
     }
 
     /// Notes which log is half purged. The entries of the one before can be looked at.

@@ -60,6 +60,7 @@ mod a_waiting_cursor_locks_what_it_has_read;
 mod a_waiting_reader_reads_on_in_the_index_as_it_is;
 mod a_walk_and_a_search_that_disagree_are_damage;
 mod an_adopted_transaction_counts_its_rows;
+mod an_empty_version_tree_gives_its_pages_back;
 mod an_id_is_given_out_once;
 mod an_idle_database_is_purged;
 mod an_idle_transaction_keeps_no_view_of_a_statement;
