@@ -27,6 +27,8 @@ pub mod limits;
 pub mod loom_atomic;
 #[cfg(loom)]
 pub mod loom_plants;
+#[cfg(loom)]
+mod loom_reads;
 #[cfg(not(loom))]
 mod mutex;
 pub mod page;

@@ -1,4 +1,5 @@
-//! loom's atomics, with `SeqCst` accesses as strong as they are.
+//! loom's atomics, with `SeqCst` accesses as strong as they are, and loads that loom knows of
+//! ([`crate::loom_reads`]).
 //!
 //! loom takes a `SeqCst` access for an `AcqRel` one, so it reports faults that no machine has. It
 //! knows `SeqCst` fences. A `SeqCst` access is therefore one with a fence, in front of it or
@@ -29,4 +30,4 @@ fn access<R>(orders: &[Ordering], access: impl FnOnce() -> R) -> R {
     result
 }
 
-wrapped_atomics!(loom::sync::atomic, access);
+wrapped_atomics!(crate::loom_reads, access);

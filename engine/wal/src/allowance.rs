@@ -20,7 +20,8 @@
 //! Invariant *what a group grants is counted*: a group adds the bytes by a read-modify-write and
 //! then reads the mark; a thread that counts sets the mark and then reads the groups by
 //! read-modify-writes. Either the count has the bytes, or the group sees the mark and gives them
-//! back, as a ticket is given back: a waiter that counted them is called.
+//! back, as a ticket is given back: a waiter that counted them is called. `tests/loom_space.rs`
+//! explores this, and finds a group that does not see the mark (`crowded-not-seen`).
 //!
 //! The horizon moves in steps of a share, so its line is read by all and rarely written. A thread
 //! that appends moves the horizon before it gives its ticket back: what is beyond the horizon is

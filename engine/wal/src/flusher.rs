@@ -5,18 +5,15 @@
 //! 1. A commit *requests* a flush after its append. The first request starts the thread.
 //! 2. The thread waits for a request, then for [`PERIOD`], lowers the mark of the request, and
 //!    flushes all that has been appended by then. Without requests it sleeps.
-//! 3. A commit that finds the mark raised does nothing.
-//!
-//! Invariant *a requested flush has the commit*: a commit appends and then reads the mark; the
-//! thread lowers the mark and then reads the end of the log; both with a fence in between. So a
-//! commit that finds the mark raised is flushed by what follows, or raises it again.
+//! 3. A commit that finds the [mark](FlushMark) raised does nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::Duration;
 
 use holdfast_base::blocking::{Condvar, Mutex};
 use holdfast_base::thread::{self, JoinHandle};
+
+use crate::flush_mark::FlushMark;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
@@ -40,8 +37,8 @@ struct State {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// The mark of a request: spares commits the mutex.
-    requested: AtomicBool,
+    /// Spares commits the mutex.
+    mark: FlushMark,
 }
 
 /// The thread, if it runs.
@@ -58,8 +55,7 @@ impl Flusher {
     /// True if what the caller has appended will be flushed without a request.
     #[inline]
     pub fn is_requested(&self) -> bool {
-        fence(Ordering::SeqCst);
-        self.shared.requested.load(Ordering::Relaxed)
+        self.shared.mark.is_raised()
     }
 
     /// Requests a flush of what the caller has appended. Starts the thread, which calls `flush`,
@@ -93,7 +89,7 @@ impl Flusher {
 
 impl Shared {
     fn request(&self) {
-        if !self.requested.swap(true, Ordering::SeqCst) {
+        if self.mark.raise() {
             self.state.lock().requested = true;
             self.changed.notify_all();
         }
@@ -115,8 +111,7 @@ impl Shared {
 
 fn run(shared: &Shared, flush: &impl Fn() -> Flushed) {
     while shared.wait() {
-        shared.requested.swap(false, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
+        shared.mark.lower();
         match flush() {
             Flushed::Done => {}
             Flushed::Again => shared.request(),

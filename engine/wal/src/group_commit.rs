@@ -36,7 +36,7 @@
 //! leading calls another one, unless a caller leads.
 //!
 //! Lock order: the lock is a leaf; it is not held during the work. `tests/loom_group_commit.rs`
-//! explores the hand-over.
+//! explores the hand-over, and finds a lead that is lost (`lead-lost`).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -27,6 +27,7 @@
 mod allowance;
 mod checkpoint;
 mod config;
+mod flush_mark;
 mod flusher;
 mod format;
 mod group_commit;
@@ -60,6 +61,7 @@ pub fn is_log_file(name: &str) -> bool {
 #[doc(hidden)]
 pub mod parts {
     pub use crate::config::{Geometry, Sizes};
+    pub use crate::flush_mark::FlushMark;
     pub use crate::group_commit::GroupCommit;
     pub use crate::ring::Ring;
     pub use crate::slots::WriterSlots;

@@ -47,7 +47,8 @@
 //! queues, before the checkpointer is woken for it, so it never misses the failure of that attempt.
 //!
 //! Lock order: the mutex is a leaf; it is not held while segments are prepared.
-//! `tests/loom_space.rs` explores the queues.
+//! `tests/loom_space.rs` explores the queues, and finds a drop that looks for waiters too early
+//! (`waiters-counted-early`).
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -468,9 +469,11 @@ impl SpaceTicket<'_> {
 
 impl Drop for SpaceTicket<'_> {
     fn drop(&mut self) {
+        let waiting = || self.gate.waiting.load(Ordering::Acquire);
+        let early = holdfast_base::planted!("waiters-counted-early").then(waiting);
         let counted = self.count.fetch_sub(self.bytes, Ordering::AcqRel);
         debug_assert!(counted >= self.bytes, "a ticket is given back where it was counted");
-        if self.gate.waiting.load(Ordering::Acquire) > 0 {
+        if early.unwrap_or_else(waiting) > 0 {
             self.gate.call_first();
         }
     }

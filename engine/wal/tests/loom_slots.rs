@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use holdfast_base::loom_plants::failure_with;
 use holdfast_base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use holdfast_wal::parts::WriterSlots;
 use loom::thread;
@@ -76,4 +77,11 @@ fn a_writer_that_is_seen_calls_at_its_end() {
         writer.join().unwrap();
         assert!(!holds || called.load(Ordering::Relaxed));
     });
+}
+
+/// The mark comes between the writer's look at it and the end of the writer.
+#[test]
+fn a_slot_that_is_left_in_two_steps_is_found() {
+    let failure = failure_with("slot-left-in-two-steps", a_writer_that_is_seen_calls_at_its_end);
+    assert!(failure.contains("called"), "{failure}");
 }

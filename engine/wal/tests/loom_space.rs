@@ -149,6 +149,13 @@ fn a_ticket_given_back_lets_the_line_go_on() {
 }
 
 /// A ticket of a group, counted by the group, and one that needs all the room.
+/// A waiter that registers in between is not called, and sleeps for ever.
+#[test]
+fn a_drop_that_looks_for_waiters_too_early_is_found() {
+    let failure = failure_with("waiters-counted-early", a_ticket_given_back_lets_the_line_go_on);
+    assert!(failure.contains("deadlock"), "{failure}");
+}
+
 #[test]
 fn what_a_group_grants_is_counted_by_those_who_need_its_room() {
     explore(|log| {
