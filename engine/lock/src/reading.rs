@@ -86,8 +86,11 @@ impl Reading {
 
     /// What the cursor has read; `None` if nothing.
     pub(crate) fn read(&self, reach: &Reach) -> Option<KeyRange> {
-        let last = Bound::Included(reach.key.as_deref()?.into());
+        let key = reach.key.as_deref()?;
+        let last = Bound::Included(key.into());
         let KeyRange { from, to } = self.whole.clone();
-        Some(if self.backwards { KeyRange { from: last, to } } else { KeyRange { from, to: last } })
+        let read = if self.backwards { KeyRange { from: last, to } } else { KeyRange { from, to: last } };
+        debug_assert!(read.contains(key), "invariant: what is reached stays locked");
+        Some(read)
     }
 }

@@ -461,6 +461,9 @@ impl Work {
             // It is newer than these records if it has some of the batches that follow.
             let lsn = page.lsn().max(last.end);
             page.mark_dirty(first.start, lsn);
+            let checkpoint = self.store.wal().checkpoint_lsn();
+            debug_assert!(checkpoint <= first.start, "invariant: no checkpoint before the end of redo: {checkpoint:?}");
+            debug_assert!(page.is_dirty(), "invariant: redo makes durable: {id}");
         }
         Ok(())
     }

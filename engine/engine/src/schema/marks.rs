@@ -71,7 +71,7 @@ impl Marks {
     pub fn set(&self, which: usize, next: u64) -> Result<()> {
         let mut saved = self.saved.lock();
         self.save(which, next, &mut saved)?;
-        self.next[which].store(next, Ordering::Release);
+        self.publish(which, next, &saved);
         Ok(())
     }
 
@@ -80,8 +80,14 @@ impl Marks {
         if next > saved[which] && !holdfast_base::planted!("numbers-not-covered") {
             self.save(which, next.saturating_add(ahead), saved)?;
         }
-        self.next[which].store(next, Ordering::Release);
+        self.publish(which, next, saved);
         Ok(())
+    }
+
+    fn publish(&self, which: usize, next: u64, saved: &[u64; MARKS]) {
+        let covered = next <= saved[which] || holdfast_base::planted!("numbers-not-covered");
+        debug_assert!(covered, "invariant: a number that is known is covered: {next} of {}", saved[which]);
+        self.next[which].store(next, Ordering::Release);
     }
 
     /// A row that uses the number is logged later, so the mark need not be waited for.

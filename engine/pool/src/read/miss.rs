@@ -252,7 +252,8 @@ impl Core {
         // Only a thread that still believes in the frame's former page can be in the way, for a
         // moment.
         header.latch.exclusive();
-        debug_assert!(header.page().is_none() && header.rec_lsn() == 0);
+        let is_unused = header.page().is_none() && header.rec_lsn() == 0;
+        debug_assert!(is_unused, "invariant: a frame and an entry name each other: {frame} has {:?}", header.page());
         header.clear(EXAMINED);
         header.set_page(id);
         publish(frame + 1);

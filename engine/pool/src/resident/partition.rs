@@ -147,6 +147,7 @@ impl Partition {
     /// The write begun by [`Partition::begin_write`] is done.
     pub(crate) fn end_write(&self, frame: u32, header: &FrameHeader) {
         let mut dirty = self.dirty.lock();
+        debug_assert!(header.has(WRITING), "invariant: what is written is dirty: frame {frame} is not being written");
         let next = header.next_rec_lsn();
         dirty.remove(header.rec_lsn(), frame);
         if next != 0 {

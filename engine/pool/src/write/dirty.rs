@@ -69,15 +69,15 @@ impl DirtyPages {
     }
 
     pub(crate) fn insert(&mut self, rec_lsn: u64, frame: u32) {
-        if self.by_age.insert((rec_lsn, frame)) {
-            self.counts.add(rec_lsn);
-        }
+        let is_new = self.by_age.insert((rec_lsn, frame));
+        debug_assert!(is_new, "invariant: a dirty frame is in the dirty set once: frame {frame}, {rec_lsn}");
+        self.counts.add(rec_lsn);
     }
 
     pub(crate) fn remove(&mut self, rec_lsn: u64, frame: u32) {
-        if self.by_age.remove(&(rec_lsn, frame)) {
-            self.counts.take(rec_lsn);
-        }
+        let was_there = self.by_age.remove(&(rec_lsn, frame));
+        debug_assert!(was_there, "invariant: a dirty frame is in the dirty set once: frame {frame}, {rec_lsn}");
+        self.counts.take(rec_lsn);
     }
 
     pub(crate) fn len(&self) -> u32 {
@@ -133,10 +133,8 @@ mod tests {
         dirty.insert(50, 1);
         dirty.insert(50, 2);
         dirty.insert(6450, 3);
-        dirty.insert(6450, 3);
         assert_eq!((counts(&mut dirty, 6400).at(99), counts(&mut dirty, 6400).at(6400)), (2, 1));
         dirty.remove(50, 2);
-        dirty.remove(50, 7);
         assert_eq!((counts(&mut dirty, 6400).at(0), dirty.len(), dirty.first()), (1, 2, Some(Lsn(50))));
         assert_eq!(dirty.oldest(Lsn(6450)).collect::<Vec<_>>(), [(50, 1)]);
     }

@@ -95,6 +95,7 @@ impl Core {
             self.wal.flush_to(batch.lsn)?;
         }
         for image in batch.images.bytes_mut().chunks_exact_mut(self.frames.page_size()) {
+            debug_assert!(page::lsn(image) <= batch.lsn, "invariant: the log of a page is durable before its image");
             page::seal(image);
         }
         for staged in &mut batch.staged {
