@@ -23,7 +23,7 @@
 use std::sync::Arc;
 
 use holdfast_base::page::{self, PageType};
-use holdfast_base::{IndexId, PageNo};
+use holdfast_base::{IndexId, Lsn, PageNo};
 use holdfast_metrics::Local;
 use holdfast_pool::{Access, AccessKind};
 use holdfast_tree::SpaceFile;
@@ -112,7 +112,7 @@ pub(crate) fn salvage_table(
         }
         indexes => indexes,
     };
-    let source = Source { instance, table, space, indexes };
+    let source = Source { instance, table, space, indexes, since: begin_of(space, instance) };
     // The gate does not count a transaction without a session, prepared or unfinished: what it has
     // changed is among the newest versions.
     let quiet = table.store.file.gate.quiet().filter(|_| !instance.txns.has_unfinished());
@@ -160,6 +160,8 @@ struct Source<'s> {
     space: &'s Arc<SpaceFile>,
     /// Its indexes there, the clustered one first.
     indexes: &'s [Arc<TableIndex>],
+    /// Leaves that are older are no part of the table.
+    since: Lsn,
 }
 
 impl Source<'_> {
@@ -173,6 +175,13 @@ impl Source<'_> {
         let is_unchanged = || quiet.is_some() && self.table.store.file.gate.quiet() == quiet;
         if view.is_view_given_up() && !is_unchanged() { Err(Error::SnapshotTooOld) } else { Ok(()) }
     }
+}
+
+/// The age of the oldest leaves that may be part of the table in `space`: those of a load that was
+/// given up are not, nor are those of one that is under way.
+fn begin_of(space: &SpaceFile, instance: &Instance) -> Lsn {
+    let header = space.header(&instance.pool().access(AccessKind::Maintenance));
+    header.map_or(Lsn(0), |header| if header.is_filling() { Lsn::MAX } else { header.emptied() })
 }
 
 /// The table that takes the rows, created if there is none, and where its entries come from.
@@ -232,7 +241,7 @@ fn read_page(
     rows: &mut Rows<'_>,
     report: &mut SalvageReport,
 ) -> Result<()> {
-    let Source { instance, table, space, indexes } = *source;
+    let Source { instance, table, space, indexes, since } = *source;
     let access = instance.pool().access(AccessKind::Maintenance);
     // A page that was given back may still hold rows of before. If that cannot be told, what it
     // holds is better than nothing.
@@ -249,14 +258,14 @@ fn read_page(
             }
             Err(error) => return Err(error),
         };
-        let leaf = LeafPage { space, clustered: table.record.clustered, bytes: &page };
+        let leaf = LeafPage { space, clustered: table.record.clustered, since, bytes: &page };
         let (versions, all_told) = versions_in(&leaf, view, &indexes[0]);
         if all_told || look == LOOKS {
             break (page, versions);
         }
         look += 1;
     };
-    let leaf = LeafPage { space, clustered: table.record.clustered, bytes: &page };
+    let leaf = LeafPage { space, clustered: table.record.clustered, since, bytes: &page };
     let mut versions = versions.into_iter();
     let mut seen = |_: &[u8], _: &[u8]| versions.next().flatten();
     leaf_rows(&leaf, &mut seen, &access, report, &mut |row, report| {
@@ -268,6 +277,8 @@ fn read_page(
 pub(crate) struct LeafPage<'p> {
     pub space: &'p SpaceFile,
     pub clustered: IndexId,
+    /// A leaf that is older is none of the table.
+    pub since: Lsn,
     pub bytes: &'p [u8],
 }
 
@@ -275,7 +286,9 @@ impl<'p> LeafPage<'p> {
     /// True if it says that it is a leaf of the rows.
     fn is_leaf(&self) -> bool {
         let header = page::PageHeader::decode(self.bytes);
-        header.is_some_and(|h| h.page_type == PageType::Tree && h.level == 0 && h.index == self.clustered)
+        header.is_some_and(|h| {
+            h.page_type == PageType::Tree && h.level == 0 && h.index == self.clustered && h.lsn >= self.since
+        })
     }
 
     /// The node, if it is sound.
@@ -319,7 +332,7 @@ pub(crate) fn leaf_rows(
     report: &mut SalvageReport,
     take: &mut Take<'_>,
 ) -> Result<()> {
-    let LeafPage { space, clustered, bytes } = *leaf;
+    let LeafPage { space, clustered, bytes, .. } = *leaf;
     if !leaf.is_leaf() {
         return Ok(());
     }
@@ -448,7 +461,10 @@ mod tests {
         let copy = || instance.pool().fix_shared(space.space(), handle.record.root, &access).unwrap().to_vec();
         let mut view = db.database().reference().begin(TxnOptions::snapshot());
         view.take_snapshot();
-        let mut look = |bytes: &[u8]| versions_in(&LeafPage { space, clustered, bytes }, &mut view, index);
+        let mut look = |bytes: &[u8]| {
+            let leaf = LeafPage { space, clustered, since: Lsn(0), bytes };
+            versions_in(&leaf, &mut view, index)
+        };
 
         let mut change = db.begin(&options).unwrap();
         assert!(change.update(&table, 0, b"row", b"never").unwrap());

@@ -11,7 +11,8 @@
 //! were not closed cleanly hold leaves of different times: a row may be in an old leaf and in the
 //! one that it was moved to, or stay in a leaf that was given back. So leaves are taken in the
 //! order of their LSNs and the last one that speaks of a row counts; a leaf is passed over if the
-//! allocation bitmap is newer and says that it is free. What cannot be told: changes that were only
+//! allocation bitmap is newer and says that it is free, or if it is older than the end of a load
+//! that was given up. What cannot be told: changes that were only
 //! in the log are missing, changes of transactions that had not committed are there, and a row that
 //! was removed with its leaf may come back.
 //!
@@ -269,7 +270,7 @@ impl Salvage<'_> {
             }
             Err(error) => return Err(error),
         };
-        let page = LeafPage { space, clustered: leaf.index, bytes: &page };
+        let page = LeafPage { space, clustered: leaf.index, since: Lsn(0), bytes: &page };
         leaf_rows(&page, &mut |_, newest| Some(newest.to_vec()), &access, report, take)
     }
 
@@ -277,6 +278,8 @@ impl Salvage<'_> {
     fn leaves(&self, space: &SpaceFile, file: &str) -> Result<(Vec<Leaf>, u64)> {
         let access = self.access();
         let (mut leaves, mut lost) = (Vec::new(), 0);
+        // That a load is under way may have been taken back in the log alone.
+        let since = space.header(&access).map_or(Lsn(0), |header| header.emptied());
         let pages = space.space().file().len()? / self.store.page_size() as u64;
         for no in (0..u32::try_from(pages).unwrap_or(u32::MAX)).map(PageNo) {
             self.tell(file, u64::from(no.0), 2 * pages);
@@ -288,7 +291,8 @@ impl Salvage<'_> {
                 }
                 Err(error) => return Err(error),
             };
-            let Some(header) = header.filter(|h| h.page_type == PageType::Tree && h.level == 0) else { continue };
+            let is_leaf = |h: &page::PageHeader| h.page_type == PageType::Tree && h.level == 0 && h.lsn >= since;
+            let Some(header) = header.filter(is_leaf) else { continue };
             if !space.is_freed_since(no, header.lsn, &access).unwrap_or(false) {
                 leaves.push(Leaf { lsn: header.lsn, no, index: header.index });
             }

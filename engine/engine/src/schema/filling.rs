@@ -4,9 +4,12 @@
 //! first page of the load and taken away, by the log too, behind the last one. So what a crash
 //! leaves of the log, and what a backup copies of it, has the whole load or the mark. A table with
 //! the mark is made empty when the database is opened. A load that is given up makes its table
-//! empty at once; where that cannot be, the table takes no rows before it is.
+//! empty at once; where that cannot be, the table takes no rows before it is. Leaves that the load
+//! has written stay allocated then. The header says up to which log position nodes are no part of
+//! the table ([`SpaceHeader::emptied`]), for a salvage, which takes each leaf that it finds.
 //!
 //! [`SpaceHeader::is_filling`]: holdfast_tree::space::SpaceHeader::is_filling
+//! [`SpaceHeader::emptied`]: holdfast_tree::space::SpaceHeader::emptied
 
 use std::sync::Arc;
 
@@ -65,7 +68,7 @@ pub(crate) fn empty(file: &TableFile, indexes: &[Arc<TableIndex>]) -> Result<()>
     let space = file.space.as_ref().map_err(Clone::clone)?;
     let access = space.store().pool().access(AccessKind::Point);
     indexes.iter().try_for_each(|index| index.clear(&access))?;
-    space.set_filling(false, &access)?;
+    space.set_emptied(&access)?;
     file.set_broken_off(false);
     Ok(())
 }

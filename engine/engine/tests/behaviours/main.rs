@@ -63,6 +63,7 @@ mod a_salvage_misses_no_row_that_moves;
 mod a_salvage_needs_no_doublewrite_file;
 mod a_salvage_passes_over_a_bad_sector;
 mod a_salvage_passes_over_keys_that_are_too_long;
+mod a_salvage_takes_no_row_of_a_load_that_was_given_up;
 mod a_salvage_takes_the_page_size_of_the_files;
 mod a_salvage_takes_what_was_committed;
 mod a_salvaged_table_has_its_index_entries;

@@ -17,7 +17,7 @@
 //! ```
 
 use holdfast_base::codec::{get_u32, get_u64, put_u32, put_u64};
-use holdfast_base::{Error, Result, SpaceId};
+use holdfast_base::{Error, Lsn, Result, SpaceId};
 
 /// First bytes of every space file's body.
 pub const MAGIC: &[u8; 8] = b"HOLDFAST";
@@ -37,6 +37,10 @@ pub const MAY_GO: usize = HEADER_MARKS - 1;
 pub const STATE: usize = HEADER_MARKS - 2;
 /// A value that no flipped bit makes of another one.
 pub const FILLING: u64 = u64::from_le_bytes(*b"FILLING.");
+
+/// The marks that say, if the second is the complement of the first, up to which log position what
+/// was written to the file was thrown away: nodes of that age are no part of its trees.
+pub const EMPTIED: usize = HEADER_MARKS - 4;
 
 const OFF_MAGIC: usize = 64;
 const OFF_UUID: usize = 72;
@@ -129,6 +133,13 @@ impl SpaceHeader {
     #[must_use]
     pub fn is_filling(&self) -> bool {
         self.marks[STATE] == FILLING
+    }
+
+    /// Where in the log what the file held was thrown away last: see [`EMPTIED`]. The start of the
+    /// log if it never was, or that cannot be told.
+    #[must_use]
+    pub fn emptied(&self) -> Lsn {
+        Lsn(if self.marks[EMPTIED + 1] == !self.marks[EMPTIED] { self.marks[EMPTIED] } else { 0 })
     }
 
     /// Writes the header into `page`, behind the common page header.

@@ -376,6 +376,19 @@ impl SpaceFile {
     /// # Errors
     /// The errors of the log and of reading the page.
     pub fn set_filling(&self, is_filling: bool, acc: &Access<'_>) -> Result<()> {
+        self.set_state(if is_filling { header::FILLING } else { 0 }, None, acc)
+    }
+
+    /// Says in the header that what was being made has been thrown away: the trees are empty
+    /// ([`SpaceHeader::emptied`]). Durable before what is logged later.
+    ///
+    /// # Errors
+    /// The errors of the log and of reading the page.
+    pub fn set_emptied(&self, acc: &Access<'_>) -> Result<()> {
+        self.set_state(0, Some(self.store.wal().next_lsn()), acc)
+    }
+
+    fn set_state(&self, state: u64, emptied: Option<Lsn>, acc: &Access<'_>) -> Result<()> {
         let ticket = self.store.reserve(128, SpaceClass::User)?;
         let mut mtr = self.store.begin(ticket, acc);
         let page = self.fix_header(&mut mtr)?;
@@ -384,7 +397,11 @@ impl SpaceFile {
             let bytes = (compatible | header::FILLINGS).to_le_bytes();
             mtr.apply(page, &PageOp::WriteBytes { offset: header::OFF_COMPATIBLE as u16, bytes: &bytes })?;
         }
-        self.set_mark_in(&mut mtr, header::STATE, if is_filling { header::FILLING } else { 0 })?;
+        self.set_mark_in(&mut mtr, header::STATE, state)?;
+        if let Some(Lsn(emptied)) = emptied {
+            self.set_mark_in(&mut mtr, header::EMPTIED, emptied)?;
+            self.set_mark_in(&mut mtr, header::EMPTIED + 1, !emptied)?;
+        }
         mtr.commit().map(drop)
     }
 
