@@ -18,6 +18,11 @@ impl LockManager {
     pub fn begin_cover(&self, owner: &Arc<Owner>, index: IndexId, mode: LockMode, key: &[u8]) -> Option<CoverId> {
         let id = self.covers.begin(owner, index, mode.row(), key)?;
         let mut held = owner.held.lock();
+        if held.closed {
+            drop(held);
+            self.covers.remove(index, id);
+            return None;
+        }
         if !held.covers.contains(&index) {
             held.covers.push(index);
         }

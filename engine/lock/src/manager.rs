@@ -22,6 +22,11 @@ use crate::rows::{Row, Rows};
 
 const SHARDS: usize = 64;
 
+/// The error of a request for a transaction that has ended.
+pub(crate) fn ended() -> Error {
+    Error::Closed("the transaction")
+}
+
 /// The lock manager of one database.
 pub struct LockManager {
     hasher: holdfast_base::HashState,
@@ -183,9 +188,12 @@ impl LockManager {
         (held.covers, held.tables) = (kept, tables);
     }
 
-    /// Releases everything that `owner` holds and lets nothing be added. The end of the transaction
-    /// must have been published in the commit map before.
+    /// Releases everything that `owner` holds and lets nothing be added: a cursor that outlives the
+    /// transaction, and waits for a lock or asks for one, gets [`Error::Closed`]. The end of the
+    /// transaction must have been published in the commit map before.
     pub fn release_all(&self, owner: &Owner) {
+        // First: what a queue has granted by then is among what is held.
+        owner.stop(ended());
         let held = owner.held.lock().close();
         self.release(owner, held);
     }

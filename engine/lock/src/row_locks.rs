@@ -6,7 +6,7 @@ use holdfast_base::sync::atomic::Ordering;
 use holdfast_base::{Error, IndexId, Result};
 use smallvec::SmallVec;
 
-use crate::manager::LockManager;
+use crate::manager::{LockManager, ended};
 use crate::mode::{LockMode, LockWait, Mode};
 use crate::owner::{Owner, Target};
 use crate::queue::Verdict;
@@ -170,7 +170,9 @@ impl LockManager {
         match (verdict, self.table_state_at(owner, index, key, mode)) {
             (Verdict::Held, _) | (Verdict::Free { .. }, TableState::Covered) => Ok(Step::Done { is_new: false }),
             (Verdict::Free { upgrade }, TableState::Free) => {
-                self.grant_row(&mut rows, owner, &row, mode.row());
+                if !self.grant_row(&mut rows, owner, &row, mode.row()) {
+                    return Err(ended());
+                }
                 Ok(Step::Done { is_new: !upgrade })
             }
             _ if wait.limit().is_none() => Err(Error::WouldBlock),
@@ -249,10 +251,12 @@ impl LockManager {
         true
     }
 
-    pub(crate) fn grant_row(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) {
+    /// Grants a lock on a row that is free. Returns false if the transaction of `owner` has ended:
+    /// nothing is granted to it, as nothing would release that.
+    pub(crate) fn grant_row(&self, rows: &mut Rows, owner: &Arc<Owner>, row: &Row<'_>, mode: Mode) -> bool {
         let mut held = owner.held.lock();
         if held.closed || held.blocked.is_some() || held.reads_are_over && mode == Mode::Shared {
-            return;
+            return !held.closed;
         }
         let lock = rows.enter(row);
         let before = lock.queue.grant(owner, mode);
@@ -269,6 +273,7 @@ impl LockManager {
             // It asks for the row again first, and for that needs the mutex of the shard.
             self.cancel_table(owner, row.index);
         }
+        true
     }
 
     pub(crate) fn cancel_row(&self, owner: &Owner, index: IndexId, key: &[u8]) {

@@ -78,14 +78,15 @@ impl LockManager {
         }
         // Transactions that come in a given order are not to wait for later ones.
         let is_free = !queue.conflicts(owner, mode.row()) && (queue.waiting.is_empty() || !is_ordered);
-        if is_free {
-            self.grant_table(queue, owner, index, mode.row());
-        }
-        is_free
+        is_free && self.grant_table(queue, owner, index, mode.row())
     }
 
-    fn grant_table(&self, queue: &mut Queue, owner: &Arc<Owner>, index: IndexId, mode: Mode) {
+    /// Grants a lock on a table that is free. Returns false if the transaction has ended.
+    fn grant_table(&self, queue: &mut Queue, owner: &Arc<Owner>, index: IndexId, mode: Mode) -> bool {
         let mut held = owner.held.lock();
+        if held.closed {
+            return false;
+        }
         let before = queue.grant(owner, mode);
         if before.is_none() {
             held.tables.push(index);
@@ -93,6 +94,7 @@ impl LockManager {
         }
         drop(held);
         queue.has_come_before(owner, before);
+        true
     }
 
     /// Queues up for a row of the table, with the intent `mode`.

@@ -18,6 +18,7 @@ mod a_check_misses_no_record_of_a_change;
 mod a_check_takes_no_memory_for_pages_past_the_end;
 mod a_close_ends_a_rollback;
 mod a_cursor_follows_its_transaction;
+mod a_cursor_of_an_ended_transaction_locks_nothing;
 mod a_cursor_that_has_waited_leaves_a_deleted_row;
 mod a_cut_that_fails_is_made_up_for;
 mod a_delete_mark_that_cannot_be_read_holds_up_no_purge;
