@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use holdfast_base::blocking::Mutex;
 use holdfast_base::{Error, Result};
 use rustix::fd::OwnedFd;
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
@@ -55,6 +56,9 @@ pub struct FileDiskOptions {
 pub struct FileDisk {
     path: PathBuf,
     dir: Arc<OwnedFd>,
+    /// True if a sync of the directory has failed. Its mutex is held during a sync: the system
+    /// reports to one thread what concerns the entries of all.
+    dir_sync_failed: Mutex<bool>,
     flush_method: FlushMethod,
     batcher: Arc<Batcher>,
     open_files: Arc<OpenFiles>,
@@ -85,6 +89,7 @@ impl FileDisk {
         Ok(FileDisk {
             path,
             dir: Arc::new(dir),
+            dir_sync_failed: Mutex::new(false),
             flush_method: options.flush_method,
             batcher: Arc::new(batcher),
             open_files: Arc::new(open_files),
@@ -239,7 +244,16 @@ impl Disk for FileDisk {
     }
 
     fn sync_dir(&self) -> Result<()> {
-        retry(|| rustix::fs::fsync(&self.dir)).map_err(|e| Error::io("sync", self.path.display(), e.into()))
+        let error = |e| Error::io("sync", self.path.display(), e);
+        let mut has_failed = self.dir_sync_failed.lock();
+        if *has_failed {
+            let why = "an earlier sync failed: what was created, renamed or removed before that may be lost";
+            return Err(error(std::io::Error::other(why)));
+        }
+        retry(|| rustix::fs::fsync(&self.dir)).map_err(|e| {
+            *has_failed = true;
+            error(e.into())
+        })
     }
 
     fn lock(&self, mode: DirLockMode) -> Result<DirLock> {
@@ -304,6 +318,21 @@ mod tests {
         assert!(parents_of_missing(&c).is_empty());
         let relative = Path::new("a directory that is not there/database");
         assert_eq!(parents_of_missing(relative), [Path::new("a directory that is not there"), Path::new(".")]);
+    }
+
+    /// What one thread had created was reported as durable behind the failed sync of another: the
+    /// system reports the failure once, and takes the directory for clean.
+    #[test]
+    fn a_failed_sync_of_the_directory_is_not_made_up_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut disk = FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap();
+        disk.sync_dir().unwrap();
+        let (socket, _other_end) = std::os::unix::net::UnixStream::pair().unwrap();
+        let directory = std::mem::replace(&mut disk.dir, Arc::new(socket.into()));
+        assert!(disk.sync_dir().unwrap_err().to_string().contains("Invalid argument"));
+        disk.dir = directory;
+        assert!(disk.sync_dir().unwrap_err().to_string().contains("an earlier sync failed"));
+        FileDisk::open(dir.path(), FlushMethod::Fsync).unwrap().sync_dir().unwrap();
     }
 
     /// The file of a table may lie on another file system. It was opened, but not listed: a salvage

@@ -204,15 +204,18 @@ impl OsFile {
         if self.read_only { Err(Error::ReadOnly("the file")) } else { Ok(()) }
     }
 
+    /// Makes the file, which had `old` bytes, `len` bytes long. Other threads may have written
+    /// behind `old` meanwhile: so it is never made shorter. What a growth that fails has allocated
+    /// stays for the next one.
     fn grow(&self, old: u64, len: u64) -> io::Result<()> {
-        match retry(|| rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), old, len - old)) {
-            Ok(()) => Ok(()),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(retry(|| rustix::fs::ftruncate(&self.fd, len))?),
-            Err(e) => {
-                // A part may have been allocated; the length must be as before.
-                retry(|| rustix::fs::ftruncate(&self.fd, old))?;
-                Err(e.into())
+        let allocate = |flags| retry(|| rustix::fs::fallocate(&self.fd, flags, old, len - old));
+        // First the room, then the length: a call that fails may have done a part.
+        match allocate(FallocateFlags::KEEP_SIZE).and_then(|()| allocate(FallocateFlags::empty())) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) if retry(|| rustix::fs::fstat(&self.fd))?.st_size as u64 >= len => {
+                Ok(())
             }
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(retry(|| rustix::fs::ftruncate(&self.fd, len))?),
+            grown => Ok(grown?),
         }
     }
 }
@@ -420,6 +423,27 @@ mod tests {
         let direct = Direct { fd: fd_direct, demands };
         let batcher = Arc::new(Batcher::new(BatchMethod::Auto).unwrap());
         Some(OsFile::new("t", fd, Some(direct), false, batcher))
+    }
+
+    /// A growth that failed cut off what another thread had written behind the end meanwhile: pages
+    /// of a file that a power cut had made shorter than its table.
+    #[test]
+    fn a_growth_that_fails_cuts_nothing_off() {
+        let dir = tempfile::tempdir().unwrap();
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(dir.path().join("t"), flags, Mode::from_raw_mode(0o640)).unwrap();
+        let file = OsFile::new("t", fd, None, false, Arc::new(Batcher::new(BatchMethod::Auto).unwrap()));
+        file.set_len(4096).unwrap();
+        file.write_at(8192, &[7; 4096]).unwrap();
+        file.grow(4096, 1 << 62).unwrap_err();
+        let mut written = [0; 4096];
+        file.read_at(8192, &mut written).unwrap();
+        assert!(file.len().unwrap() == 12_288 && written == [7; 4096]);
+        // Nor does one that ends before it.
+        file.grow(4096, 8192).unwrap();
+        assert_eq!(file.len().unwrap(), 12_288);
+        file.grow(12_288, 16_384).unwrap();
+        assert_eq!(file.len().unwrap(), 16_384);
     }
 
     /// A file whose first block is a bad sector could not be opened: no page of its table could be
