@@ -32,7 +32,7 @@ use crate::supply::reserve::Reserved;
 // writes to what the allocator has put beside it, or to the count of references.
 #[repr(align(128))]
 pub struct Pool {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 

@@ -118,9 +118,10 @@ impl Core {
         let pages = pacer.step(now, oldest, &self.dirty_ages(), ages);
         let wanted = self.wal.age_wanted();
         let must = Lsn(now.0.saturating_sub(wanted.map_or(ages.limit, |age| age.min(ages.limit))));
+        let mut written = Ok(());
         if pages > 0 || oldest < must {
             let below = Lsn(now.0.saturating_sub(ages.counts_from()));
-            self.write_oldest(pages, below, must)?;
+            written = self.write_oldest(pages, below, must);
         }
         // The age that the log sees falls only with a checkpoint, which costs syncs: in steps of a
         // 64th, unless a thread waits for it.
@@ -133,7 +134,11 @@ impl Core {
             }
             self.checkpoint()?;
         }
-        if waited_for { self.held.check(must) } else { Ok(()) }
+        if waited_for {
+            self.held.check(must)?;
+        }
+        // A page that could not be written and is not overdue is written again at the next step.
+        if self.oldest_in_memory() < must { written } else { Ok(()) }
     }
 
     fn ages(&self) -> Ages {
@@ -145,9 +150,12 @@ impl Core {
     /// Writes the pages that hold the checkpoint: up to `pages` of those below `below`, all of
     /// those below `must`. Latches are waited for only for the sake of the latter, and when
     /// everything else is written: the holder of one may be preempted.
+    ///
+    /// # Errors
+    /// What went wrong with one of them. All those below `must` have been tried.
     fn write_oldest(&self, pages: usize, below: Lsn, must: Lsn) -> Result<()> {
         let mut waiter = self.supply.waiter();
-        let (mut pages, mut wait) = (pages, false);
+        let (mut pages, mut wait, mut failure) = (pages, false, None);
         loop {
             let mut oldest = Vec::new();
             for partition in &self.partitions {
@@ -161,9 +169,10 @@ impl Core {
             let frames: Vec<u32> = oldest.into_iter().map(|(_, frame)| frame).collect();
             let at_once = at_once(frames.len(), overdue);
             let (written, error) = self.write_all(&frames, wait, at_once, Counter::FlushedCheckpoint);
-            error.map_or(Ok(()), Err)?;
-            if self.oldest_in_memory() >= must {
-                return Ok(());
+            let has_failed = error.is_some();
+            failure = error.or(failure);
+            if wait && has_failed || self.oldest_in_memory() >= must {
+                return failure.map_or(Ok(()), Err);
             }
             if wait && written == 0 && !frames.is_empty() {
                 // They are being written by others; the end of a write is an event. That a page
@@ -175,9 +184,61 @@ impl Core {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, shuttle, miri))))]
 mod tests {
+    use std::sync::Arc;
+
+    use holdfast_base::{PageNo, SpaceId};
+    use holdfast_io::{Create, Disk, FileKind, MemoryDisk, OpenOptions};
+    use holdfast_metrics::Metrics;
+    use holdfast_testkit::{Fault, FaultDisk, FaultOp};
+    use holdfast_wal::{Wal, WalConfig};
+
     use super::*;
+    use crate::{AccessKind, Pool, PoolConfig};
+
+    const MIB: u64 = 1 << 20;
+
+    /// The error ended the step before its checkpoint. The log filled up though the page that could
+    /// not be written was young, and statements on all tables failed.
+    #[test]
+    fn a_young_page_that_cannot_be_written_holds_nothing_up() {
+        let faults = FaultDisk::new(Arc::new(MemoryDisk::new()));
+        let (disk, metrics): (Arc<dyn Disk>, _) = (Arc::new(faults.clone()), Metrics::new());
+        let config = WalConfig { capacity_bytes: 16 * MIB, ..WalConfig::default() };
+        let wal = Wal::create(disk.clone(), [7; 16], config, metrics.clone()).unwrap();
+        let mut config = PoolConfig::new(disk.clone(), 16 << 10, 32 << 14);
+        config.background = false;
+        let pool = Pool::new(config, wal.clone(), metrics).unwrap();
+        pool.set_checkpoint_payload(|_| Vec::new());
+        let spaces = [16, 17].map(|no| {
+            let file = disk.open(&format!("t{no}.hf"), OpenOptions::new(FileKind::Data).create(Create::New)).unwrap();
+            pool.open_space(SpaceId(no), file).unwrap()
+        });
+        let access = pool.access(AccessKind::Point);
+        let core = &pool.core;
+        let mut pacer = Pacer::new(wal.next_lsn());
+        let grow = |bytes: u64| {
+            let begin = wal.next_lsn();
+            while wal.next_lsn().since(begin) < bytes {
+                wal.append(&[0; 10_000]).unwrap();
+            }
+        };
+        let change = |space| {
+            let mut page = pool.fix_new(space, PageNo(0), &access).unwrap();
+            let (start, end) = wal.append(b"made").unwrap();
+            page.mark_dirty(start, end);
+            start
+        };
+        change(&spaces[0]);
+        grow(8 * MIB);
+        faults.schedule(Fault::nth(FaultOp::Write, 1).on("t17.hf").sticky());
+        let young = change(&spaces[1]);
+        grow(4 * MIB);
+        core.advance_checkpoint(&mut pacer).unwrap();
+        assert!(faults.fired() > 0, "the young page is written ahead");
+        assert_eq!(wal.checkpoint_lsn(), young);
+    }
 
     /// All that a step owed was written at once: on a spinning disk one commit in a hundred waited
     /// behind two dozen pages.
