@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::load::Duplicate;
 use super::{KEY_TYPE, RawDatabase, RawLoad};
 use crate::ddl::alter::{Alteration, Outcome};
+use crate::ddl::tables;
 use crate::instance::Instance;
 use crate::schema::catalog::IndexRecord;
 use crate::schema::freeing::Leftover;
@@ -153,7 +154,8 @@ impl RawAlter {
     /// them, and its options.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is no such index.
+    /// [`Error::InvalidArgument`] if there is no such index, an index cannot have the name that it
+    /// is to get, or two are to have the same name.
     pub fn become_table(&mut self, indexes: &[IndexSource<'_>], options: &[u8]) -> Result<()> {
         let Alteration { table, added, .. } = &self.alteration;
         let kept = |no: u32| table.record.indexes.get((no as usize).checked_sub(1)?).cloned();
@@ -164,8 +166,18 @@ impl RawAlter {
                 IndexSource::Added(no) => Some(added.get(no as usize)?.record.clone()),
             }
         };
+        let renamed = indexes.iter().filter_map(|source| match *source {
+            IndexSource::Renamed(_, name) => Some(name),
+            _ => None,
+        });
         let indexes: Option<Vec<_>> = indexes.iter().map(find).collect();
         let indexes = indexes.ok_or_else(|| Error::invalid("the table has no such index"))?;
+        for name in renamed {
+            tables::check_index_name(name)?;
+            if indexes.iter().filter(|index| index.name == name).count() > 1 {
+                return Err(Error::invalid(format!("the table would have two indexes `{name}`")));
+            }
+        }
         self.outcome = Some(Outcome { indexes, options: options.to_vec() });
         Ok(())
     }

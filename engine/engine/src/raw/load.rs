@@ -83,8 +83,10 @@ impl RawLoad {
     /// Begins to fill `table`, which is empty and used by the caller alone.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if it is not empty; the errors of reading pages.
+    /// [`Error::InvalidArgument`] if it is not empty; [`Error::ReadOnly`]; the errors of reading
+    /// pages.
     pub fn new(table: &RawTable) -> Result<RawLoad> {
+        table.instance.check_writable()?;
         let store = &table.handle.store;
         RawLoad::of(&table.instance, store.indexes()?, &store.file, true)
     }

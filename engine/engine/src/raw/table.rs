@@ -136,11 +136,13 @@ impl RawTable {
     /// Takes `count` numbers of a mark; the first of them. They are never given out again.
     ///
     /// # Errors
-    /// [`Error::LimitReached`] if there are not so many left; the errors of the log.
+    /// [`Error::LimitReached`] if there are not so many left; [`Error::ReadOnly`]; the errors of
+    /// the log.
     ///
     /// # Panics
     /// If there is no such mark.
     pub fn take_mark(&self, which: usize, count: u64) -> Result<u64> {
+        self.instance.check_writable()?;
         let first = self.marks.take(which, count)?;
         first.ok_or_else(|| Error::LimitReached(format!("the numbers of table `{}` are used up", self.name())))
     }
@@ -149,11 +151,16 @@ impl RawTable {
     /// `ahead` at most; the file's header is written once for so many numbers.
     ///
     /// # Errors
-    /// The errors of the log.
+    /// [`Error::ReadOnly`] if the number has to be raised and the database was opened for reading;
+    /// the errors of the log.
     ///
     /// # Panics
     /// If there is no such mark.
     pub fn raise_mark(&self, which: usize, next: u64, ahead: u64) -> Result<()> {
+        if self.mark(which) >= next {
+            return Ok(());
+        }
+        self.instance.check_writable()?;
         self.marks.raise(which, next, ahead)
     }
 
@@ -161,11 +168,12 @@ impl RawTable {
     /// Unless that is temporary, the number is durable: statements that define tables set it.
     ///
     /// # Errors
-    /// The errors of the log.
+    /// [`Error::ReadOnly`] if the database was opened for reading; the errors of the log.
     ///
     /// # Panics
     /// If there is no such mark.
     pub fn set_mark(&self, which: usize, next: u64) -> Result<()> {
+        self.instance.check_writable()?;
         self.marks.set(which, next)?;
         match self.handle.store.file.lifetime {
             Lifetime::Lasting => self.instance.wal().flush_to(self.instance.wal().next_lsn()),

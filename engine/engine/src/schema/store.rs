@@ -147,8 +147,10 @@ impl TableStore {
         }
     }
 
-    /// The file, if it could be opened.
+    /// The file, if it could be opened, and is not gone because of a drop that could not be
+    /// completed.
     pub(crate) fn space(&self) -> Result<&Arc<SpaceFile>> {
+        self.file.check_there()?;
         self.file.space.as_ref().map_err(Clone::clone)
     }
 }

@@ -319,6 +319,8 @@ pub(crate) struct TableFile {
     stays: AtomicBool,
     /// A load was given up, and what it has left is still there.
     broken_off: AtomicBool,
+    /// The file is closed for good, and gone, though the table is not dropped yet.
+    gone: AtomicBool,
 }
 
 impl TableFile {
@@ -328,9 +330,9 @@ impl TableFile {
         space: Result<Arc<SpaceFile>>,
         lifetime: Lifetime,
     ) -> TableFile {
-        let [dropped, stays, broken_off] = [false; 3].map(AtomicBool::new);
+        let [dropped, stays, broken_off, gone] = [false; 4].map(AtomicBool::new);
         let (gate, withheld) = (WriterGate::default(), OnceLock::new());
-        TableFile { disk, name, space, withheld, gate, lifetime, dropped, stays, broken_off }
+        TableFile { disk, name, space, withheld, gate, lifetime, dropped, stays, broken_off, gone }
     }
 
     /// Keeps new writers out and waits until those have left that are there. Those of a temporary
@@ -371,6 +373,15 @@ impl TableFile {
         if self.broken_off.load(Ordering::Acquire) {
             let what = format!("table `{name}` has what is left of a load that was given up: drop or truncate it");
             return Err(Error::invalid(what));
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// [`Error::DamagedFile`] if a drop that could not be completed has removed the file.
+    pub(crate) fn check_there(&self) -> Result<()> {
+        if self.gone.load(Ordering::Acquire) {
+            return Err(Error::damaged_file(&self.name, "it was removed by a drop of its table that is not complete"));
         }
         Ok(())
     }
@@ -418,7 +429,12 @@ impl TableFile {
     pub(crate) fn give_up(&self, error: Error) -> Result<()> {
         let unwritten = self.space.as_ref().ok().filter(|space| space.space().has_failed_write());
         match (unwritten, self.withheld.get()) {
-            (Some(space), _) => self.remove().and_then(|()| space.close(true)),
+            (Some(space), _) => {
+                self.remove()?;
+                space.close(true)?;
+                self.gone.store(true, Ordering::Release);
+                Ok(())
+            }
             (None, Some(withheld)) if self.stays() => withheld.end(),
             (None, Some(withheld)) => self.remove().and_then(|()| withheld.end()),
             (None, None) => Err(error),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use holdfast::Error;
 use holdfast::io::{Disk, FileKind, OpenOptions};
+use holdfast::raw::{Lifetime, RawDatabase, RawLoad};
 use holdfast_testkit::CrashDisk;
 
 use crate::common::{self, ROWS};
@@ -42,6 +43,25 @@ fn after_a_power_cut() {
     assert_eq!(after.operations(), operations);
     assert!(bytes(&after) == before);
     common::assert_filled(&common::open_on(&after), 0, 1_001);
+}
+
+/// A load, and numbers that were taken, were acknowledged, and gone with the next open.
+#[test]
+fn nor_takes_rows_or_numbers() {
+    let disk = CrashDisk::new();
+    let db = RawDatabase::new(common::small().disk(Arc::new(disk.clone())).create("test").unwrap());
+    db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+    db.open_table("t").unwrap().take_mark(0, 9).unwrap();
+    db.close().unwrap();
+    let db = RawDatabase::new(common::small().disk(Arc::new(disk.clone())).open_read_only("test").unwrap());
+    let table = db.open_table("t").unwrap();
+    assert_eq!(table.mark(0), 10);
+    assert!(matches!(RawLoad::new(&table), Err(Error::ReadOnly(_))));
+    assert!(matches!(table.take_mark(0, 1), Err(Error::ReadOnly(_))));
+    assert!(matches!(table.raise_mark(0, 11, 0), Err(Error::ReadOnly(_))));
+    assert!(matches!(table.set_mark(0, 1), Err(Error::ReadOnly(_))));
+    table.raise_mark(0, 10, 0).unwrap();
+    assert_eq!(table.mark(0), 10);
 }
 
 #[test]

@@ -340,6 +340,10 @@ fn an_index_that_is_renamed_keeps_its_entries() {
     let before = read(&db, "t", 1);
     let mut alter = db.begin_alter("t", &[], false, common::WAIT).unwrap();
     assert!(alter.become_table(&[IndexSource::Renamed(2, "missing")], b"").is_err());
+    for name in ["", "a\0b", &"n".repeat(300)] {
+        let refused = alter.become_table(&[IndexSource::Renamed(1, name)], b"");
+        assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{name:?}: {refused:?}");
+    }
     alter.become_table(&[IndexSource::Renamed(1, "another")], b"new").unwrap();
     db.commit_alters(&mut [&mut alter], &[], common::WAIT).unwrap();
     drop(alter);

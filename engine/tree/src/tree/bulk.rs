@@ -124,6 +124,8 @@ impl Tree {
     /// The errors of the log and of reading the root.
     pub fn clear(&self, acc: &Access<'_>) -> Result<()> {
         let ticket = self.store().reserve(128, SpaceClass::User)?;
+        // A compaction may be about to move a node whose parent is the root.
+        let _structure = self.lock_structure();
         let mut mtr = self.store().begin(ticket, acc);
         let root = mtr.fix(self.space.space(), self.root)?;
         mtr.apply(root, &PageOp::InitNode { index: self.index, level: 0 })?;
