@@ -442,8 +442,8 @@ impl Txn {
     /// The body of the version before, if that has a chain and no other transaction can replace it,
     /// so that the chain stays.
     fn chain_that_stays<'p>(&self, index: &TableIndex, key: &[u8], seen: &Found<'p>) -> Option<&'p [u8]> {
-        let header = seen.header.filter(|h| h.overflow)?;
-        let locked = header.txn == self.id || self.system.locks.holds_row(self.owner(), index.id(), key);
+        seen.header.filter(|h| h.overflow)?;
+        let locked = seen.is_by(self.id) || self.system.locks.holds_row(self.owner(), index.id(), key);
         seen.payload.filter(|_| locked)?.get(VERSION_HEADER_LEN..)
     }
 

@@ -6,6 +6,7 @@ use std::ops::Bound;
 
 use holdfast_base::Error;
 use holdfast_metrics::Counter;
+use holdfast_pool::AccessKind;
 use holdfast_txn::*;
 
 use crate::common::*;
@@ -160,6 +161,22 @@ fn a_change_without_a_lock_has_a_chain_of_its_own() {
     db.purge();
     db.verify_clean();
     nothing_is_left(&db, &[b"k"]);
+}
+
+/// A row that was loaded carries no id, nor does a transaction that has changed nothing: the row
+/// passed for its own, whose chain no other can free.
+#[test]
+fn so_has_a_change_of_a_row_that_was_loaded() {
+    let db = Db::new();
+    let acc = db.store.pool().access(AccessKind::Point);
+    db.rows.load_entry(b"k", 1, headed(&value("0", b'a')), &acc).unwrap();
+    drop(acc);
+    let mut txn = db.begin();
+    txn.update(&db.rows, b"k", headed(&value("1", b'a')), None).unwrap();
+    assert_eq!(count(&db, Counter::OverflowShares), 0);
+    txn.commit(FlushAtCommit::Lazy).unwrap();
+    db.purge();
+    db.verify_clean();
 }
 
 #[test]
