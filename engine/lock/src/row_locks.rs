@@ -115,7 +115,7 @@ impl LockManager {
         for other in &late {
             self.forget_held(other, &row);
         }
-        let crossed = !late.is_empty() || !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty();
+        let crossed = !late.is_empty() || self.is_crossed(owner, index, key);
         let covered = self.covers.covers(owner, index, key, Mode::Exclusive)
             || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Covered);
         if crossed || !covered {
@@ -124,6 +124,30 @@ impl LockManager {
         if crossed {
             self.taken_back.fetch_add(1, Ordering::SeqCst);
         }
+    }
+
+    /// `owner`, whose id is in the row, is about to remove it, which it has inserted. If it has a
+    /// lock of its own there, since another transaction waits for the row, it keeps that; a lock
+    /// that was granted beside it is taken back, as by [`LockManager::keep_row`]. To be called
+    /// under the latch of the leaf.
+    pub fn keep_place(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) {
+        let row = self.row(index, key);
+        let mut rows = self.shard(&row).lock();
+        let Some(lock) = rows.get_mut(&row).filter(|lock| lock.queue.holds(owner, Mode::Exclusive)) else { return };
+        let late = lock.queue.release_others(owner);
+        for other in &late {
+            self.forget_held(other, &row);
+        }
+        if !late.is_empty() || self.is_crossed(owner, index, key) {
+            self.taken_back.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// True if a lock of another transaction on more than a row, which conflicts with an exclusive
+    /// one of `owner`, reaches over `key`.
+    fn is_crossed(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
+        !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty()
+            || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Busy)
     }
 
     /// How often a lock, or a part of a cover, was taken back that a reader was granted before it

@@ -534,3 +534,49 @@ fn a_lock_that_is_entered_for_what_was_just_given_up_is_not_waited_for() {
     }
     assert_eq!(m.memory(), 0);
 }
+
+/// The reader, which had asked for its lock before the rollback, relied on it.
+#[test]
+fn a_row_that_is_put_back_is_taken_from_the_owner_of_the_table() {
+    let m = manager();
+    let (writer, reader) = (Owner::new(1), Owner::new(2));
+    assert!(m.lock_table(&reader, T, Shared));
+    let before = m.taken_back();
+    assert!(!m.lock_row(&reader, T, b"k", Shared, LockWait::NoWait, None).unwrap());
+    m.keep_row(&writer, T, b"k");
+    assert_ne!(m.taken_back(), before);
+    assert!(matches!(m.lock_row(&reader, T, b"k", Shared, LockWait::NoWait, None), Err(Error::WouldBlock)));
+}
+
+/// Two transactions had the key: the reader found it free, and the writer inserted it again.
+#[test]
+fn the_place_of_a_row_that_is_removed_has_one_owner() {
+    let m = manager();
+    let (writer, reader, waiter) = (Owner::new(1), Owner::new(2), Owner::new(3));
+    assert!(!m.lock_row(&reader, T, b"k", Shared, LockWait::NoWait, None).unwrap());
+    let before = m.taken_back();
+    // Nothing else has a lock of the writer entered: the key is free.
+    m.keep_place(&writer, T, b"k");
+    assert!(m.taken_back() == before && m.blocked(&writer, T, b"k"));
+    let implicit = Implicit { owner: &writer, active: &|| true };
+    std::thread::scope(|s| {
+        let thread = s.spawn(|| m.lock_row(&waiter, T, b"k", Exclusive, LONG, Some(&implicit)));
+        while_waiting(&waiter, || {
+            m.keep_place(&writer, T, b"k");
+            assert_ne!(m.taken_back(), before);
+            assert!(matches!(m.lock_row(&reader, T, b"k", Shared, LockWait::NoWait, None), Err(Error::WouldBlock)));
+            m.release_all(&writer);
+        });
+        assert!(thread.join().unwrap().unwrap());
+    });
+}
+
+/// Its covers and locks stayed for good.
+#[test]
+fn an_owner_that_has_ended_gets_no_cover() {
+    let m = manager();
+    let ended = Owner::new(1);
+    m.release_all(&ended);
+    assert!(m.begin_cover(&ended, T, Exclusive, b"k").is_none() && !m.lock_table(&ended, T, Shared));
+    assert!(m.locks().is_empty());
+}

@@ -233,13 +233,16 @@ impl TxnSystem {
             record.prior.map(|p| crate::entry::visibility::split(&index, p).map(|(h, _)| (h, p))).transpose()?;
         let was_live = prior.is_some_and(|(h, _)| !h.deleted);
         let puts_row_back = index.kind() == IndexKind::Rows && was_live && prior.is_some_and(|(h, _)| h.txn != txn);
-        let keeper = keeper.filter(|_| puts_row_back);
+        let (keeper, remover) = (keeper.filter(|_| puts_row_back), keeper.filter(|_| prior.is_none()));
         let mut applied = false;
         let mut decide = |current: Option<&[u8]>| {
             let current = current.and_then(VersionHeader::decode).map(|(h, _)| h);
             applied = current.is_some_and(|h| h.txn == txn && h.roll == roll);
             if let Some(owner) = keeper.filter(|_| applied && !holdfast_base::planted!("undone-row-not-locked")) {
                 self.locks.keep_row(owner, record.index, record.key);
+            }
+            if let Some(owner) = remover.filter(|_| applied) {
+                self.locks.keep_place(owner, record.index, record.key);
             }
             Ok(match prior {
                 _ if !applied => Action::Keep,
