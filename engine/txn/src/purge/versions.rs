@@ -216,7 +216,7 @@ impl VersionTree {
         VersionTree { since, unfinished, ..self }
     }
 
-    /// True if the entry under `key` was put since open.
+    /// True if the entry under `key` is about a transaction of this run.
     fn is_counted(&self, key: &[u8]) -> bool {
         let is_new = |txn: TxnId| txn >= self.since || self.unfinished.binary_search(&txn).is_ok();
         split_key(key).is_none_or(|(_, overwriter)| is_new(overwriter))
@@ -233,7 +233,7 @@ impl VersionTree {
         &self.tree
     }
 
-    /// Entries put since open and not dropped.
+    /// Entries about transactions of this run that are not dropped.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed).max(0).unsigned_abs()
     }
@@ -243,7 +243,10 @@ impl VersionTree {
         self.bytes.load(Ordering::Relaxed).max(0).unsigned_abs()
     }
 
-    fn account(&self, entries: i64, bytes: i64) {
+    fn account(&self, key: &[u8], entries: i64, bytes: i64) {
+        if !self.is_counted(key) {
+            return;
+        }
         self.count.fetch_add(entries, Ordering::Relaxed);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -346,12 +349,12 @@ impl VersionTree {
             let put = self.tree.modify_as(SpaceClass::Rollback, &key, acc, &mut |_| Ok(Action::Put(value.clone())));
             self.or_free(put, &value, acc)?;
             let (now, before) = (size(&key, &value), size(&key, &old));
-            self.account(0, now as i64 - before as i64);
+            self.account(&key, 0, now as i64 - before as i64);
             self.free_spilled(&old, acc)?;
             return Ok((key, now.saturating_sub(before)));
         }
         let bytes = size(&key, &value);
-        self.account(1, bytes as i64);
+        self.account(&key, 1, bytes as i64);
         Ok((key, bytes))
     }
 
@@ -543,9 +546,7 @@ impl VersionTree {
             drop(self.free_spilled(&value, acc)); // It was not put. What cannot be freed now is kept.
             return replaced;
         }
-        if self.is_counted(key) {
-            self.account(0, size(key, &value) as i64 - size(key, old) as i64);
-        }
+        self.account(key, 0, size(key, &value) as i64 - size(key, old) as i64);
         Ok(true)
     }
 
@@ -582,9 +583,7 @@ impl VersionTree {
         let value = self.encode_value(key, &mark, acc)?;
         let put = self.tree.modify_as(SpaceClass::Rollback, key, acc, &mut |_| Ok(Action::Put(value.clone())));
         self.or_free(put, &value, acc)?;
-        if self.is_counted(key) {
-            self.account(0, size(key, &value) as i64 - size(key, old) as i64);
-        }
+        self.account(key, 0, size(key, &value) as i64 - size(key, old) as i64);
         Ok(())
     }
 
@@ -592,9 +591,7 @@ impl VersionTree {
     /// that of its image, afterwards.
     pub fn drop_entry(&self, key: &[u8], value: &[u8], acc: &Access<'_>) -> Result<()> {
         self.tree.modify_as(SpaceClass::Rollback, key, acc, &mut |_| Ok(Action::Remove))?;
-        if self.is_counted(key) {
-            self.account(-1, -(size(key, value) as i64));
-        }
+        self.account(key, -1, -(size(key, value) as i64));
         Ok(())
     }
 }
