@@ -312,7 +312,9 @@ impl Database {
     ///
     /// Nothing is recovered: changes that were only in the log are missing, and those of
     /// transactions that had not committed are there. A table that the catalog does not name any
-    /// more is saved as plain bytes under the name of its file. New tables have no indexes; those
+    /// more is saved as plain bytes under the name of its file. The tables of this database that
+    /// take the rows should be empty: a row there is replaced by one of the same key, and goes if
+    /// the files say that it was deleted. New tables have no indexes; those
     /// of a table that this database has, and that was created or opened for writing since it was
     /// opened, are filled.
     ///

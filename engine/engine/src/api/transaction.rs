@@ -89,10 +89,12 @@ impl WriteTransaction {
     /// not there, and one that has its name by now is opened.
     ///
     /// # Errors
+    /// What ended the transaction, if it was rolled back because of an error;
     /// [`crate::Error::TableMismatch`] if the table was created with other types or indexes;
     /// [`crate::Error::LockTimeout`] if it is about to be dropped and other transactions keep it;
     /// when it is created, those of [`crate::Database::create_table`].
     pub fn open_table<K: Key, V: Value>(&self, definition: &TableDefinition<K, V>) -> Result<Table<'_, K, V>> {
+        self.transaction.check_alive()?;
         loop {
             self.transaction.instance().check()?;
             let handle = table_or_create(&self.transaction, definition)?;

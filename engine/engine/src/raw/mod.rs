@@ -227,9 +227,10 @@ impl RawDatabase {
     /// Takes over a prepared transaction, to commit it or to roll it back.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if there is none.
+    /// [`Error::InvalidArgument`] if there is none; [`Error::ReadOnly`].
     pub fn adopt(&self, xid: &[u8]) -> Result<RawTransaction> {
         let instance = self.database.reference();
+        instance.check_writable()?;
         Ok(RawTransaction::new(instance, instance.txns.adopt(xid)?))
     }
 

@@ -253,7 +253,7 @@ impl Transaction {
 
     /// Asked for every row of a range.
     #[inline]
-    fn check_alive(&self) -> Result<()> {
+    pub(crate) fn check_alive(&self) -> Result<()> {
         if self.ended_by.get().is_some() { self.refuse() } else { Ok(()) }
     }
 

@@ -2,9 +2,11 @@
 //! commit too. It could take savepoints and be committed, with what it had done before the
 //! statement that failed.
 
-use holdfast::{Database, Error, Result, WaitMode, WriteTransaction};
+use holdfast::{Database, Error, Result, TableDefinition, WaitMode, WriteTransaction};
 
 use crate::common::{self, ROWS};
+
+const NEW: TableDefinition<u64, u64> = TableDefinition::new("new");
 
 fn set(db: &Database, key: u64, value: &str) {
     db.transact(|txn| txn.open_table(&ROWS)?.upsert(key, value)).unwrap();
@@ -28,11 +30,13 @@ fn is_conflict<T>(result: Result<T>) -> bool {
 
 fn check(db: &Database, fail: impl FnOnce(&WriteTransaction) -> Result<()>) {
     let txn = behind(db);
+    let rows = txn.open_table(&ROWS).unwrap();
     let before = txn.savepoint().unwrap();
     assert!(is_conflict(fail(&txn)));
     // Its rows are free again.
     set(db, 1, "free");
-    let rows = txn.open_table(&ROWS).unwrap();
+    assert!(is_conflict(txn.open_table(&ROWS)) && is_conflict(txn.open_table(&NEW)));
+    assert!(db.list_tables().iter().all(|table| table.name != "new"));
     assert!(is_conflict(rows.get(1)) && is_conflict(rows.contains(1)) && is_conflict(rows.estimate(1..2)));
     assert!(is_conflict(rows.update(5, "more")));
     assert!(is_conflict(txn.savepoint()));

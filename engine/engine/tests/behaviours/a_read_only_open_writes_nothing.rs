@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use holdfast::Error;
 use holdfast::io::{Disk, FileKind, OpenOptions};
 use holdfast::raw::{Lifetime, RawDatabase, RawLoad};
+use holdfast::{Error, FlushAtCommit};
 use holdfast_testkit::CrashDisk;
 
-use crate::common::{self, ROWS};
+use crate::common::{self, ROWS, rows};
 
 fn bytes(disk: &dyn Disk) -> Vec<(String, Vec<u8>)> {
     let read = |name: String| {
@@ -62,6 +62,22 @@ fn nor_takes_rows_or_numbers() {
     assert!(matches!(table.set_mark(0, 1), Err(Error::ReadOnly(_))));
     table.raise_mark(0, 10, 0).unwrap();
     assert_eq!(table.mark(0), 10);
+}
+
+/// The commit of a prepared transaction was acknowledged, and the next open had it as prepared.
+#[test]
+fn nor_ends_prepared_transactions() {
+    let disk = CrashDisk::new();
+    let db = RawDatabase::new(common::small().disk(Arc::new(disk.clone())).create("test").unwrap());
+    db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+    let mut txn = rows::begin(&db);
+    txn.insert(&db.open_table("t").unwrap(), 0, b"row", b"value").unwrap();
+    txn.prepare(b"x", FlushAtCommit::Sync).unwrap();
+    drop(txn);
+    db.close().unwrap();
+    let db = RawDatabase::new(common::small().disk(Arc::new(disk.clone())).open_read_only("test").unwrap());
+    assert_eq!(db.prepared(), [b"x"]);
+    assert!(matches!(db.adopt(b"x"), Err(Error::ReadOnly(_))));
 }
 
 #[test]
