@@ -427,6 +427,10 @@ hf_code hf_begin(const hf_database *database, const hf_transaction_options *opti
    fails; it is valid until the next statement. */
 hf_code hf_statement(hf_transaction *transaction, uint64_t lock_wait_timeout_ms, uint64_t *out);
 
+/* From now on the transaction waits for locks for so many milliseconds each, 0: not at all: a
+   statement within the statement that has begun may have another limit. */
+hf_code hf_lock_wait(hf_transaction *transaction, uint64_t lock_wait_timeout_ms);
+
 /* The statement has ended: at READ COMMITTED what it saw is kept no longer, once no cursor reads
    it. */
 hf_code hf_statement_end(hf_transaction *transaction);

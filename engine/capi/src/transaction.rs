@@ -144,6 +144,13 @@ entry_points! {
         Ok(Code::Ok)
     }
 
+    /// From now on the transaction waits for locks for so many milliseconds each, 0: not at all: a
+    /// statement within the statement that has begun may have another limit.
+    fn hf_lock_wait(transaction: *mut Transaction, lock_wait_timeout_ms: u64) {
+        take!(exclusive(transaction))?.raw.set_lock_wait(Duration::from_millis(lock_wait_timeout_ms));
+        Ok(Code::Ok)
+    }
+
     /// The statement has ended: at READ COMMITTED what it saw is kept no longer, once no cursor
     /// reads it.
     fn hf_statement_end(transaction: *mut Transaction) {

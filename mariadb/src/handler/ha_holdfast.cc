@@ -122,6 +122,7 @@ THR_LOCK_DATA **ha_holdfast::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_l
     reading.lock= HF_LOCK_SHARED;
   else
     reading.lock= HF_LOCK_NONE;
+  reading.outer_lock= reading.lock;
   return to;
 }
 
@@ -148,7 +149,7 @@ int ha_holdfast::external_lock(THD *thd, int type)
   }
   if (type == F_WRLCK && !is_sequence)
   {
-    reading.lock= HF_LOCK_EXCLUSIVE;
+    reading.lock= reading.outer_lock= HF_LOCK_EXCLUSIVE;
     if (int error= check_followers(thd))
       return error;
   }
@@ -167,13 +168,23 @@ int ha_holdfast::begin_statement(THD *thd)
   return code != HF_OK ? fail(code) : connection->statement(thd);
 }
 
+/* How a statement under LOCK TABLES, or within a function or trigger, locks what it reads, whose
+   table was locked as `outer` says: a SELECT reads its snapshot, whatever is around it. */
+static hf_lock lock_of_inner_statement(THD *thd, thr_lock_type type, hf_lock outer)
+{
+  if (type >= TL_FIRST_WRITE)
+    return HF_LOCK_EXCLUSIVE;
+  bool is_plain= type == TL_READ && thd_sql_command(thd) == SQLCOM_SELECT;
+  return is_plain && thd_tx_isolation(thd) != ISO_SERIALIZABLE ? HF_LOCK_NONE : outer;
+}
+
 int ha_holdfast::start_stmt(THD *thd, thr_lock_type type)
 {
   connection= Connection::of(thd);
   if (!connection)
     return HA_ERR_OUT_OF_MEM;
-  if (type >= TL_FIRST_WRITE && !is_sequence)
-    reading.lock= HF_LOCK_EXCLUSIVE;
+  if (!is_sequence)
+    reading.lock= lock_of_inner_statement(thd, type, reading.outer_lock);
   // Under LOCK TABLES another statement has locked the table.
   is_to_be_replaced= !is_sequence && is_to_be_copied(thd, type);
   return begin_statement(thd);
@@ -582,6 +593,6 @@ int ha_holdfast::rnd_pos(uchar *record, uchar *position)
   if (fixed)
     row_key.assign(position, position + ref_length);
   else
-    row_key.assign(position, position + uint2korr(position + ref_length - 2));
+    row_key.assign(position, position + MY_MIN(uint2korr(position + ref_length - 2), ref_length - 2));
   return read_by_row_key(record, HA_ERR_KEY_NOT_FOUND);
 }

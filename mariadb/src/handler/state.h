@@ -19,10 +19,12 @@ namespace holdfast {
 /* How the statement reads. */
 struct Reading
 {
-  /* `store_lock` sets it, and `external_lock` and `start_stmt` raise it for a statement that
-     writes; a clone has that of its original, a handler that follows a reference HF_LOCK_EXCLUSIVE,
-     CHECK TABLE HF_LOCK_NONE while it reads. */
+  /* `store_lock` sets it, `external_lock` raises it for a statement that writes, `start_stmt` sets
+     it for a statement within one; a clone has that of its original, a handler that follows a
+     reference HF_LOCK_EXCLUSIVE, CHECK TABLE HF_LOCK_NONE while it reads. */
   hf_lock lock= HF_LOCK_NONE;
+  /* What `store_lock` and `external_lock` have made of it: the statement around, or LOCK TABLES. */
+  hf_lock outer_lock= HF_LOCK_NONE;
   /* What is read is read for the row that it refers to: set while a `Following` lives. */
   bool follows_link= false;
   /* Rows that others have locked are passed over. Set with `lock`. */

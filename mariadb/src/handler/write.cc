@@ -104,14 +104,15 @@ int ha_holdfast::undo_row(uint64_t savepoint, int error)
 
 /* True if a number that was given counts although its row is refused for a key: where other rows
    follow it or take its place. */
-static bool counts_refused_numbers(int command)
+static bool counts_refused_numbers(THD *thd)
 {
-  switch (command) {
+  switch (thd_sql_command(thd)) {
   case SQLCOM_REPLACE:
   case SQLCOM_INSERT_SELECT:
   case SQLCOM_REPLACE_SELECT:
-  case SQLCOM_LOAD:
     return true;
+  case SQLCOM_LOAD:
+    return thd->lex->duplicates == DUP_REPLACE;
   default:
     return false;
   }
@@ -166,7 +167,7 @@ int ha_holdfast::write_row(const uchar *record)
   {
     if (counting.rows)
       counting.rows--;
-    if (!error || (error == HA_ERR_FOUND_DUPP_KEY && counts_refused_numbers(thd_sql_command(ha_thd()))))
+    if (!error || (error == HA_ERR_FOUND_DUPP_KEY && counts_refused_numbers(ha_thd())))
     {
       if (int failed= note_auto_increment())
         return failed;
@@ -257,8 +258,9 @@ int ha_holdfast::change_row(const uchar *before, const uchar *after)
     return error;
   writing.rows_moved+= moves;
   row_key= new_row.key;
+  // A row that follows another one leaves the numbers alone.
+  const Field *number= connection->chain.empty() ? table->found_next_number_field : nullptr;
   // ON DUPLICATE KEY UPDATE counts as an insert.
-  const Field *number= table->found_next_number_field;
   if (number && after == table->record[0] &&
       (thd_sql_command(ha_thd()) == SQLCOM_INSERT || number->cmp(number->ptr_in_record(before), number->ptr_in_record(after))))
     return note_auto_increment();

@@ -151,18 +151,30 @@ void Connection::register_with_server(THD *thd)
     trans_register_ha(thd, true, hton, 0);
 }
 
-/* NOWAIT and WAIT n set the server's lock_wait_timeout (and InnoDB's), for the statement alone. */
-uint64_t lock_wait_limit_ms(THD *thd)
+static const LEX_CSTRING SERVERS_LIMIT= {STRING_WITH_LEN("lock_wait_timeout")};
+static const LEX_CSTRING INNODBS_LIMIT= {STRING_WITH_LEN("innodb_lock_wait_timeout")};
+
+/* True if the statement sets this variable for itself alone. */
+static bool is_set_for_statement(THD *thd, const LEX_CSTRING &name)
 {
-  if (!thd)
-    return lock_wait_timeout_ms(thd);
   List_iterator_fast<set_var_base> assignments(thd->lex->stmt_var_list);
   while (set_var_base *assignment= assignments++)
   {
     const set_var *variable= dynamic_cast<const set_var *>(assignment);
-    if (variable && !strcmp(variable->var->name.str, "lock_wait_timeout"))
-      return 1000ULL * thd->variables.lock_wait_timeout;
+    if (variable && !strcmp(variable->var->name.str, name.str))
+      return true;
   }
+  return false;
+}
+
+/* NOWAIT and WAIT n set two variables for the statement alone: the server's, and InnoDB's where
+   InnoDB is loaded. SET STATEMENT may set the server's, which is not about rows. */
+uint64_t lock_wait_limit_ms(THD *thd)
+{
+  static const LEX_CSTRING innodb= {STRING_WITH_LEN("InnoDB")};
+  if (thd && is_set_for_statement(thd, SERVERS_LIMIT) &&
+      (is_set_for_statement(thd, INNODBS_LIMIT) || !plugin_is_ready(&innodb, MYSQL_STORAGE_ENGINE_PLUGIN)))
+    return 1000ULL * thd->variables.lock_wait_timeout;
   return lock_wait_timeout_ms(thd);
 }
 
@@ -178,10 +190,15 @@ int Connection::statement(THD *thd)
 {
   if (int error= begin(thd))
     return error;
-  if (in_statement)
+  uint64_t limit_ms= lock_wait_limit_ms(thd);
+  if (in_statement && limit_ms == lock_wait_ms)
     return 0;
+  lock_wait_ms= limit_ms;
+  // A statement of a function or a trigger may have another limit.
+  if (in_statement)
+    return server_error(hf_lock_wait(transaction, limit_ms), thd);
   in_statement= true;
-  return server_error(hf_statement(transaction, lock_wait_limit_ms(thd), &statement_savepoint), thd);
+  return server_error(hf_statement(transaction, limit_ms, &statement_savepoint), thd);
 }
 
 void Connection::table_unlocked()

@@ -131,6 +131,8 @@ private:
   std::vector<std::shared_ptr<Commits>> changed;
   std::atomic<uint64_t> serial{0}, serial_alone{0};
   uint64_t statement_savepoint= 0;
+  /* How long the statement waits for a lock. */
+  uint64_t lock_wait_ms= 0;
   uint locked_tables= 0;
   bool in_statement= false;
   bool prepared= false;

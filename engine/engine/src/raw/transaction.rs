@@ -117,8 +117,14 @@ impl RawTransaction {
     /// [`Error::Closed`] if the transaction has ended.
     pub fn statement(&mut self, lock_wait_timeout: Duration) -> Result<TxnSavepoint> {
         self.instance.check()?;
-        self.txn.set_wait(wait_mode(lock_wait_timeout));
+        self.set_lock_wait(lock_wait_timeout);
         self.txn.statement_begin()
+    }
+
+    /// From now on it waits for a lock for `lock_wait_timeout`: a statement within a statement may
+    /// have a limit of its own.
+    pub fn set_lock_wait(&mut self, lock_wait_timeout: Duration) {
+        self.txn.set_wait(wait_mode(lock_wait_timeout));
     }
 
     /// An index of a table of the transaction's database: what is logged in one database must not
