@@ -163,6 +163,11 @@ impl SegmentSet {
         state.live.get(at).filter(|s| s.start <= lsn).cloned()
     }
 
+    /// Where the first segment ends that is in use.
+    pub fn first_end(&self) -> Option<u64> {
+        self.state.lock().live.front().map(|segment| segment.end)
+    }
+
     /// Prepares segments until all LSNs below `lsn` have one.
     ///
     /// # Errors

@@ -41,6 +41,9 @@
 //! invariant. A thread that takes a ticket asks [`Log::check`] once more after its bytes are
 //! counted: either the count has them, or the thread sees that the log is closed.
 //!
+//! A full disk: where no segment can be prepared, a waiter waits for a checkpoint that lets the
+//! first one be recycled, if that is full. Else it fails.
+//!
 //! Failure: when the checkpoint cannot be moved, the waiters fail with that error
 //! ([`SpaceGate::fail`]) instead of waiting for a disk that may stay broken. The next thread that
 //! has to wait makes the checkpointer try again. A waiter reads the number of failures when it
@@ -105,6 +108,9 @@ pub trait Log {
     /// If the disk is full, or fails.
     fn prepare(&self, lsn: u64) -> Result<()>;
 
+    /// Where the first segment ends that is in use.
+    fn first_end(&self) -> Option<u64>;
+
     /// Succeeds if `bytes` can be waited for.
     ///
     /// # Errors
@@ -158,6 +164,9 @@ struct Queues {
     /// How many attempts to move the checkpoint failed, and why the last one did.
     failures: u64,
     failure: Option<Error>,
+    /// The disk has no room for another segment: the first waiter waits for the checkpoint to pass
+    /// this LSN, so that one is recycled.
+    recycled_at: Option<u64>,
 }
 
 impl Queues {
@@ -315,7 +324,16 @@ impl SpaceGate {
             let first = queues.of(class).front()?;
             Some(self.limit(class).saturating_sub(first.wants))
         });
-        wanted.into_iter().flatten().min()
+        let recycled = queues.recycled_at.map(|lsn| self.next.load(Ordering::Acquire).saturating_sub(lsn));
+        wanted.into_iter().flatten().chain(recycled).min()
+    }
+
+    /// The LSN that the checkpoint has to pass so that a segment is recycled, if `error` says that
+    /// the disk has no room for another one. `None` if no segment is full, or that has been passed.
+    pub fn recycled_at(&self, error: &Error, class: SpaceClass, log: &impl Log) -> Option<u64> {
+        let may_wait = matches!(error, Error::DiskFull(_)) && class != SpaceClass::Checkpoint;
+        let at = log.position();
+        log.first_end().filter(|end| may_wait && (at.checkpoint + 1..=at.next).contains(end))
     }
 
     /// Fails all waiters: the checkpoint could not be moved.
@@ -344,6 +362,7 @@ impl SpaceGate {
             if queues.of(class).front().is_some_and(|first| Arc::ptr_eq(first, &waiter)) {
                 let (served, refusal) = self.serve(queues.of(class), class, log);
                 if !served.is_empty() {
+                    queues.recycled_at = None;
                     if matches!(refusal, Some(Refusal::Prepare(_))) {
                         queues.call_first();
                     }
@@ -359,9 +378,11 @@ impl SpaceGate {
                     drop(queues);
                     let prepared = log.prepare(lsn);
                     queues = self.queues.lock();
-                    match prepared {
-                        Ok(()) => continue,
-                        Err(e) => return self.leave(queues, &waiter, class, e),
+                    queues.recycled_at = None;
+                    let Err(error) = prepared else { continue };
+                    queues.recycled_at = self.recycled_at(&error, class, log);
+                    if queues.recycled_at.is_none() {
+                        return self.leave(queues, &waiter, class, error);
                     }
                 }
             }

@@ -36,6 +36,10 @@ impl Log for Model {
         unreachable!("the segments are prepared")
     }
 
+    fn first_end(&self) -> Option<u64> {
+        None
+    }
+
     fn check(&self, _: u64, _: SpaceClass) -> Result<()> {
         if self.closed.load(Ordering::Acquire) { Err(Error::Closed("test")) } else { Ok(()) }
     }

@@ -80,6 +80,7 @@ mod a_transaction_uses_tables_of_its_database;
 mod a_truncate_that_is_not_durable_keeps_both_files;
 mod a_value_that_is_too_long_is_not_copied;
 mod a_wrong_header_costs_one_table;
+mod a_young_log_goes_round_on_a_full_disk;
 mod an_adopted_transaction_keeps_its_tables;
 mod an_index_follows_rows_changed_past_the_snapshot;
 mod an_index_is_freed_beside_other_changes;

@@ -21,7 +21,8 @@ impl Wal {
     ///
     /// # Errors
     /// [`Error::LimitReached`] for more than the class can ever get, [`Error::DiskFull`] if no
-    /// segment can be prepared (the call can be repeated), [`Error::Closed`], [`Error::Poisoned`],
+    /// segment can be prepared, and a checkpoint would let none be recycled (the call can be
+    /// repeated), [`Error::Closed`], [`Error::Poisoned`],
     /// any error of the disk, and the reason why the checkpoint cannot move
     /// ([`Wal::checkpoint_failed`]) if there is no room without that.
     pub fn reserve(&self, bytes: u64, class: SpaceClass) -> Result<SpaceTicket<'_>> {
@@ -50,7 +51,10 @@ impl Wal {
             match self.gate.try_take(bytes, class, self) {
                 Ok(ticket) => return self.check_open().map(|()| Some(ticket)),
                 Err(Refusal::Wait) => return Ok(None),
-                Err(Refusal::Prepare(lsn)) => self.segments.prepare_to(lsn)?,
+                Err(Refusal::Prepare(lsn)) => match self.segments.prepare_to(lsn) {
+                    Err(error) if self.gate.recycled_at(&error, class, self).is_some() => return Ok(None),
+                    prepared => prepared?,
+                },
             }
         }
     }
@@ -138,6 +142,10 @@ impl Log for Wal {
 
     fn prepare(&self, lsn: u64) -> Result<()> {
         self.segments.prepare_to(lsn)
+    }
+
+    fn first_end(&self) -> Option<u64> {
+        self.segments.first_end()
     }
 
     fn check(&self, bytes: u64, class: SpaceClass) -> Result<()> {
