@@ -46,7 +46,7 @@ pub const ALL: [Planted; 8] = [
         plant: Plant {
             edits: &[Edit {
                 file: "write.cc",
-                sound: "  const Field *number= table->found_next_number_field;",
+                sound: "  const Field *number= connection->chain.empty() ? table->found_next_number_field : nullptr;",
                 faulty: "  const Field *number= nullptr;",
             }],
         },
