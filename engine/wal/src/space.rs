@@ -185,6 +185,13 @@ impl Queues {
     }
 }
 
+/// The LSN that the checkpoint has to pass so that a segment is recycled. `None` if no segment is
+/// full, or the first one has been passed.
+fn recycled_at(log: &impl Log) -> Option<u64> {
+    let at = log.position();
+    log.first_end().filter(|end| (at.checkpoint + 1..=at.next).contains(end))
+}
+
 impl SpaceGate {
     /// Creates the gate of a log that ends at `next`. Nothing is promised yet.
     pub fn new(sizes: Arc<Sizes>, next: u64) -> SpaceGate {
@@ -328,12 +335,12 @@ impl SpaceGate {
         wanted.into_iter().flatten().chain(recycled).min()
     }
 
-    /// The LSN that the checkpoint has to pass so that a segment is recycled, if `error` says that
-    /// the disk has no room for another one. `None` if no segment is full, or that has been passed.
-    pub fn recycled_at(&self, error: &Error, class: SpaceClass, log: &impl Log) -> Option<u64> {
+    /// True if a segment can be prepared though the disk had no room for another one, as `error`
+    /// says: once a checkpoint lets one be recycled, or since one has been. `first`: where the
+    /// first segment ended before that was tried.
+    pub fn may_recycle(error: &Error, first: Option<u64>, class: SpaceClass, log: &impl Log) -> bool {
         let may_wait = matches!(error, Error::DiskFull(_)) && class != SpaceClass::Checkpoint;
-        let at = log.position();
-        log.first_end().filter(|end| may_wait && (at.checkpoint + 1..=at.next).contains(end))
+        may_wait && (log.first_end() != first || recycled_at(log).is_some())
     }
 
     /// Fails all waiters: the checkpoint could not be moved.
@@ -376,13 +383,17 @@ impl SpaceGate {
                 }
                 if let Some(Refusal::Prepare(lsn)) = refusal {
                     drop(queues);
+                    let first = log.first_end();
                     let prepared = log.prepare(lsn);
                     queues = self.queues.lock();
                     queues.recycled_at = None;
                     let Err(error) = prepared else { continue };
-                    queues.recycled_at = self.recycled_at(&error, class, log);
-                    if queues.recycled_at.is_none() {
+                    if !SpaceGate::may_recycle(&error, first, class, log) {
                         return self.leave(queues, &waiter, class, error);
+                    }
+                    queues.recycled_at = recycled_at(log);
+                    if queues.recycled_at.is_none() {
+                        continue; // One has been recycled meanwhile.
                     }
                 }
             }

@@ -67,13 +67,18 @@ impl Tree {
 
     /// Merges each leaf that is nearly empty, from the first on. Returns whether any was.
     fn merge_each_leaf(&self, acc: &Access<'_>, class: SpaceClass) -> Result<bool> {
-        let (mut next, mut merged) = (Some(Vec::new()), false);
-        while let Some(key) = next {
+        let (mut key, mut merged) = (Vec::new(), false);
+        loop {
             merged |= self.merge_at(&key, acc, class)?;
             let _structure = self.lock_structure();
-            next = self.path(&key, 0, acc)?.at(0).high.clone();
+            let path = self.path(&key, 0, acc)?;
+            let leaf = path.at(0);
+            let Some(high) = leaf.high.clone() else { return Ok(merged) };
+            if high <= key {
+                return Err(self.damaged(leaf.no, "a leaf whose range ends before it begins"));
+            }
+            key = high;
         }
-        Ok(merged)
     }
 
     /// Merges the leaf that `key` belongs to with a neighbour, if that leaf is nearly empty, and

@@ -8,7 +8,7 @@ use holdfast_base::{Error, Result, latches};
 use holdfast_metrics::{Counter, WaitClass};
 
 use super::growth::Growth;
-use crate::space::{Log, Position, Refusal};
+use crate::space::{Log, Position, Refusal, SpaceGate};
 use crate::{SpaceClass, SpaceTicket, Wal};
 
 impl Wal {
@@ -51,10 +51,13 @@ impl Wal {
             match self.gate.try_take(bytes, class, self) {
                 Ok(ticket) => return self.check_open().map(|()| Some(ticket)),
                 Err(Refusal::Wait) => return Ok(None),
-                Err(Refusal::Prepare(lsn)) => match self.segments.prepare_to(lsn) {
-                    Err(error) if self.gate.recycled_at(&error, class, self).is_some() => return Ok(None),
-                    prepared => prepared?,
-                },
+                Err(Refusal::Prepare(lsn)) => {
+                    let first = self.first_end();
+                    match self.segments.prepare_to(lsn) {
+                        Err(error) if SpaceGate::may_recycle(&error, first, class, self) => return Ok(None),
+                        prepared => prepared?,
+                    }
+                }
             }
         }
     }
