@@ -93,7 +93,9 @@ ulong number_in(const std::string &name, const std::string &table)
   std::string prefix= made_name(table, "");
   if (name.compare(0, prefix.size(), prefix))
     return 0;
-  return strtoul(name.c_str() + prefix.size(), nullptr, 10);
+  std::string number= name.substr(prefix.size());
+  bool is_number= !number.empty() && number[0] != '0' && number.find_first_not_of("0123456789") == std::string::npos;
+  return is_number ? strtoul(number.c_str(), nullptr, 10) : 0;
 }
 
 bool by_name(const Reference &a, const Reference &b)
@@ -130,14 +132,16 @@ References references_in(const Alter_info *info, const TABLE *form, const std::s
     return all;
   std::string table= table_of(child);
   List_iterator_fast<Key> keys(const_cast<Alter_info *>(info)->key_list);
-  ulong last= 0;
   while (const Key *key= keys++)
   {
-    if (key->type != Key::FOREIGN_KEY)
-      continue;
-    all.push_back(reference_of(*static_cast<const Foreign_key *>(key), form, info, child, before));
-    last= MY_MAX(last, number_in(all.back().name, table));
+    if (key->type == Key::FOREIGN_KEY)
+      all.push_back(reference_of(*static_cast<const Foreign_key *>(key), form, info, child, before));
   }
+  // Behind those of the table as it is, also of one that goes. As with InnoDB, a name that is given
+  // now does not count.
+  ulong last= 0;
+  for (const Reference &reference : references_of(child))
+    last= MY_MAX(last, number_in(reference.name, table));
   for (Reference &reference : all)
   {
     if (reference.name.empty())
@@ -264,13 +268,21 @@ static int check_new(THD *thd, Reference &reference, const TABLE *form)
   return check_parent_of_new(thd, reference, form, parent.table());
 }
 
+/* By their order, names that differ in the case of their letters are not neighbours. */
+static bool has_same_name(const Reference &a, const Reference &b)
+{
+  return !my_strcasecmp(system_charset_info, a.name.c_str(), b.name.c_str());
+}
+
 int check_references(THD *thd, References &references, const TABLE *form, Reserved_names *names)
 {
   for (size_t i= 0; i < references.size(); i++)
   {
     Reference &reference= references[i];
-    bool is_twice= i && !my_strcasecmp(system_charset_info, references[i - 1].name.c_str(), reference.name.c_str());
-    if (is_twice && reference.is_new && references[i - 1].is_new)
+    auto end= references.begin() + i;
+    auto other= std::find_if(references.begin(), end, [&](const Reference &earlier) { return has_same_name(earlier, reference); });
+    bool is_twice= other != end;
+    if (is_twice && reference.is_new && other->is_new)
       return cannot_add(thd, reference, "there is another of the name", reference.name);
     if (is_twice || (reference.is_new && !names->add(reference)))
     {
