@@ -8,6 +8,8 @@
 
 use std::cell::Cell;
 
+use crate::loom_reads::Loads;
+
 pub use loom::sync::atomic::{Ordering, fence};
 
 thread_local!(static BEHIND: Cell<bool> = const { Cell::new(false) });
@@ -30,4 +32,4 @@ fn access<R>(orders: &[Ordering], access: impl FnOnce() -> R) -> R {
     result
 }
 
-wrapped_atomics!(crate::loom_reads, access);
+wrapped_atomics!(loom::sync::atomic, access);

@@ -3,7 +3,8 @@
 
 /// Defines atomics that are those of a module, and pass each access, with its orderings, to a
 /// function: `fn around<R>(orders: &[Ordering], access: impl FnOnce() -> R) -> R`. `const` behind
-/// that, if theirs can be made so.
+/// that, if theirs can be made so. The type `Loads` of the caller's module stands beside each value
+/// and is told before it is loaded (`note`).
 macro_rules! wrapped_atomics {
     ($($inner:ident)::+, $around:ident $(, $const:ident)?) => {
         wrapped_atomics!(@any AtomicBool, bool, [$($inner)::+], $around, [$($const)?]);
@@ -16,16 +17,17 @@ macro_rules! wrapped_atomics {
     (@any $name:ident, $value:ty, [$($inner:ident)::+], $around:ident, [$($const:ident)?]) => {
         /// As that of `std`; see the module.
         #[derive(Debug, Default)]
-        pub struct $name($($inner)::+::$name);
+        pub struct $name($($inner)::+::$name, Loads);
 
         #[allow(missing_docs, clippy::missing_errors_doc)]
         impl $name {
             #[track_caller]
             pub $($const)? fn new(value: $value) -> $name {
-                $name($($inner)::+::$name::new(value))
+                $name($($inner)::+::$name::new(value), Loads::new())
             }
             #[track_caller]
             pub fn load(&self, order: Ordering) -> $value {
+                self.1.note();
                 $around(&[order], || self.0.load(order))
             }
             #[track_caller]
@@ -95,6 +97,7 @@ macro_rules! wrapped_atomics {
                 failure: Ordering,
                 update: impl FnMut($value) -> Option<$value>,
             ) -> Result<$value, $value> {
+                self.1.note();
                 $around(&[success, failure], || self.0.fetch_update(success, failure, update))
             }
         }
