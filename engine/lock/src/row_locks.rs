@@ -111,18 +111,11 @@ impl LockManager {
     pub fn keep_row(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) {
         let row = self.row(index, key);
         let mut rows = self.shard(&row).lock();
-        let late = rows.get_mut(&row).map_or_else(SmallVec::new, |lock| lock.queue.release_others(owner));
-        for other in &late {
-            self.forget_held(other, &row);
-        }
-        let crossed = !late.is_empty() || self.is_crossed(owner, index, key);
+        let crossed = self.take_back_late(&mut rows, owner, &row);
         let covered = self.covers.covers(owner, index, key, Mode::Exclusive)
             || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Covered);
         if crossed || !covered {
             self.grant_row(&mut rows, owner, &row, Mode::Exclusive);
-        }
-        if crossed {
-            self.taken_back.fetch_add(1, Ordering::SeqCst);
         }
     }
 
@@ -133,21 +126,26 @@ impl LockManager {
     pub fn keep_place(&self, owner: &Arc<Owner>, index: IndexId, key: &[u8]) {
         let row = self.row(index, key);
         let mut rows = self.shard(&row).lock();
-        let Some(lock) = rows.get_mut(&row).filter(|lock| lock.queue.holds(owner, Mode::Exclusive)) else { return };
-        let late = lock.queue.release_others(owner);
-        for other in &late {
-            self.forget_held(other, &row);
-        }
-        if !late.is_empty() || self.is_crossed(owner, index, key) {
-            self.taken_back.fetch_add(1, Ordering::SeqCst);
+        if rows.get(&row).is_some_and(|queue| queue.holds(owner, Mode::Exclusive)) {
+            self.take_back_late(&mut rows, owner, &row);
         }
     }
 
-    /// True if a lock of another transaction on more than a row, which conflicts with an exclusive
-    /// one of `owner`, reaches over `key`.
-    fn is_crossed(&self, owner: &Owner, index: IndexId, key: &[u8]) -> bool {
-        !self.covers.conflicting(owner, index, key, Mode::Exclusive).is_empty()
-            || matches!(self.table_state(owner, index, LockMode::Exclusive), TableState::Busy)
+    /// Takes back what other transactions were granted on a row of `owner`, and counts that for
+    /// their readers, as it does if a lock of another on more than the row reaches over it. Returns
+    /// whether there was any. The caller holds the shard's mutex until the row has its lock.
+    fn take_back_late(&self, rows: &mut Rows, owner: &Owner, row: &Row<'_>) -> bool {
+        let late = rows.get_mut(row).map_or_else(SmallVec::new, |lock| lock.queue.release_others(owner));
+        for other in &late {
+            self.forget_held(other, row);
+        }
+        let crossed = !late.is_empty()
+            || !self.covers.conflicting(owner, row.index, row.key, Mode::Exclusive).is_empty()
+            || matches!(self.table_state(owner, row.index, LockMode::Exclusive), TableState::Busy);
+        if crossed {
+            self.taken_back.fetch_add(1, Ordering::SeqCst);
+        }
+        crossed
     }
 
     /// How often a lock, or a part of a cover, was taken back that a reader was granted before it
