@@ -258,14 +258,17 @@ fn read_page(
             }
             Err(error) => return Err(error),
         };
-        let leaf = LeafPage { space, clustered: table.record.clustered, since, bytes: &page };
+        if page::lsn(&page) < since {
+            return Ok(());
+        }
+        let leaf = LeafPage { space, clustered: table.record.clustered, bytes: &page };
         let (versions, all_told) = versions_in(&leaf, view, &indexes[0]);
         if all_told || look == LOOKS {
             break (page, versions);
         }
         look += 1;
     };
-    let leaf = LeafPage { space, clustered: table.record.clustered, since, bytes: &page };
+    let leaf = LeafPage { space, clustered: table.record.clustered, bytes: &page };
     let mut versions = versions.into_iter();
     let mut seen = |_: &[u8], _: &[u8]| versions.next().flatten();
     leaf_rows(&leaf, &mut seen, &access, report, &mut |row, report| {
@@ -277,8 +280,6 @@ fn read_page(
 pub(crate) struct LeafPage<'p> {
     pub space: &'p SpaceFile,
     pub clustered: IndexId,
-    /// A leaf that is older is none of the table.
-    pub since: Lsn,
     pub bytes: &'p [u8],
 }
 
@@ -286,9 +287,7 @@ impl<'p> LeafPage<'p> {
     /// True if it says that it is a leaf of the rows.
     fn is_leaf(&self) -> bool {
         let header = page::PageHeader::decode(self.bytes);
-        header.is_some_and(|h| {
-            h.page_type == PageType::Tree && h.level == 0 && h.index == self.clustered && h.lsn >= self.since
-        })
+        header.is_some_and(|h| h.page_type == PageType::Tree && h.level == 0 && h.index == self.clustered)
     }
 
     /// The node, if it is sound.
@@ -332,7 +331,7 @@ pub(crate) fn leaf_rows(
     report: &mut SalvageReport,
     take: &mut Take<'_>,
 ) -> Result<()> {
-    let LeafPage { space, clustered, bytes, .. } = *leaf;
+    let LeafPage { space, clustered, bytes } = *leaf;
     if !leaf.is_leaf() {
         return Ok(());
     }
@@ -461,10 +460,7 @@ mod tests {
         let copy = || instance.pool().fix_shared(space.space(), handle.record.root, &access).unwrap().to_vec();
         let mut view = db.database().reference().begin(TxnOptions::snapshot());
         view.take_snapshot();
-        let mut look = |bytes: &[u8]| {
-            let leaf = LeafPage { space, clustered, since: Lsn(0), bytes };
-            versions_in(&leaf, &mut view, index)
-        };
+        let mut look = |bytes: &[u8]| versions_in(&LeafPage { space, clustered, bytes }, &mut view, index);
 
         let mut change = db.begin(&options).unwrap();
         assert!(change.update(&table, 0, b"row", b"never").unwrap());

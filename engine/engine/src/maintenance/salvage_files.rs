@@ -270,7 +270,7 @@ impl Salvage<'_> {
             }
             Err(error) => return Err(error),
         };
-        let page = LeafPage { space, clustered: leaf.index, since: Lsn(0), bytes: &page };
+        let page = LeafPage { space, clustered: leaf.index, bytes: &page };
         leaf_rows(&page, &mut |_, newest| Some(newest.to_vec()), &access, report, take)
     }
 
