@@ -34,13 +34,19 @@ fn filled() -> Db {
     db
 }
 
-#[test]
-fn when_it_comes_to_a_row_that_another_holds() {
+/// A transaction that holds the second row, and a cursor of another one, which has read nothing.
+fn beside_a_holder() -> (Db, Session, Txn, RowCursor) {
     let db = filled();
     let holder = Session::new(&db, options());
     holder.update("row001", "held").result().unwrap();
-    let mut ended = db.sys.begin(options());
-    let mut cursor = cursor(&db, &mut ended);
+    let mut txn = db.sys.begin(options());
+    let cursor = cursor(&db, &mut txn);
+    (db, holder, txn, cursor)
+}
+
+#[test]
+fn when_it_comes_to_a_row_that_another_holds() {
+    let (db, holder, mut ended, mut cursor) = beside_a_holder();
     ended.commit(FlushAtCommit::Lazy).unwrap();
     for _ in 0..3 {
         assert!(is(cursor.next().map(drop), |e| matches!(e, Error::Closed(_))));
@@ -51,11 +57,7 @@ fn when_it_comes_to_a_row_that_another_holds() {
 
 #[test]
 fn when_it_waits_while_the_transaction_ends() {
-    let db = filled();
-    let holder = Session::new(&db, options());
-    holder.update("row001", "held").result().unwrap();
-    let mut ended = db.sys.begin(options());
-    let mut cursor = cursor(&db, &mut ended);
+    let (db, holder, mut ended, mut cursor) = beside_a_holder();
     assert!(cursor.next().unwrap().is_some_and(|(key, _)| key == b"row000"));
     let waiter = std::thread::spawn(move || {
         let waited = cursor.next().map(drop);

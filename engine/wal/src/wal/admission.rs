@@ -22,9 +22,8 @@ impl Wal {
     /// # Errors
     /// [`Error::LimitReached`] for more than the class can ever get, [`Error::DiskFull`] if no
     /// segment can be prepared, and a checkpoint would let none be recycled (the call can be
-    /// repeated), [`Error::Closed`], [`Error::Poisoned`],
-    /// any error of the disk, and the reason why the checkpoint cannot move
-    /// ([`Wal::checkpoint_failed`]) if there is no room without that.
+    /// repeated), [`Error::Closed`], [`Error::Poisoned`], any error of the disk, and the reason why
+    /// the checkpoint cannot move ([`Wal::checkpoint_failed`]) if there is no room without that.
     pub fn reserve(&self, bytes: u64, class: SpaceClass) -> Result<SpaceTicket<'_>> {
         latches::none_while_waiting_for("room in the log");
         if let Some(ticket) = self.try_reserve(bytes, class)? {
