@@ -53,6 +53,9 @@ pub struct Plan {
     pub patience: u64,
     /// The number of processor cores that the engine is told.
     pub cores: usize,
+    /// The extents that a bitmap page of a space covers at most. It belongs to the format of the
+    /// run's files.
+    pub bitmap_extents: usize,
     /// The planted fault: a name that the code queries with [`planted!`](crate::planted).
     pub planted: Option<String>,
 }
@@ -550,6 +553,12 @@ pub fn is_planted(name: &str) -> bool {
 #[must_use]
 pub fn cores() -> Option<usize> {
     within(|shared, _| shared.plan.cores)
+}
+
+/// The extents that a bitmap page covers at most in the run; `None` outside a run.
+#[must_use]
+pub fn bitmap_extents() -> Option<usize> {
+    within(|shared, _| shared.plan.bitmap_extents)
 }
 
 #[cfg(test)]

@@ -18,18 +18,18 @@
 //! with further changes in the same mini-transaction check those in between.
 
 use holdfast_base::limits::EXTENT_PAGES;
-use holdfast_base::page::{OFF_TYPE, PageType};
+use holdfast_base::page::PageType;
 use holdfast_base::{Error, IndexId, PageNo, Result};
 use holdfast_metrics::Counter;
 use holdfast_pool::{Access, Reserved};
 
-use super::bitmap::{bitmaps, from_home};
+use super::bitmap::{ALLOCATED_BEYOND, bitmaps, from_home};
 use super::{SpaceFile, bitmap, header};
 use crate::mtr::{Mtr, PageRef};
 use crate::op::PageOp;
 
-/// Largest step by which a file grows, in extents.
-const GROWTH_MAX_EXTENTS: u32 = 64;
+/// Largest step by which a file grows, in extents: at most one new bitmap comes with it.
+const GROWTH_MAX_EXTENTS: u32 = if cfg!(sim) { 1 } else { 64 };
 /// A file grows by this part of its size.
 const GROWTH_DIV: u32 = 8;
 /// While fewer pages than this part, and an extent, are free, an index lets the file grow rather
@@ -405,7 +405,7 @@ impl SpaceFile {
     pub(super) fn fix_bitmap<'m>(&self, mtr: &'m mut Mtr<'_>, no: PageNo) -> Result<&'m [u8]> {
         let page = mtr.fix(self.space(), no)?;
         let bytes = mtr.bytes(page);
-        if bytes.get(OFF_TYPE) != Some(&(PageType::Allocation as u8)) {
+        if !bitmap::is_typed(bytes) {
             return Err(self.damaged(no, "it should be an allocation bitmap"));
         }
         Ok(bytes)
@@ -425,12 +425,14 @@ impl SpaceFile {
         let spare = 1 + more / bitmap::pages_covered(size);
         let wanted = u64::from(pages) + u64::from(more) + u64::from(spare);
         let target = self.lengthen(mtr, pages, wanted.max(step(pages))).or_else(|error| match error {
-            Error::DiskFull(_) => self.lengthen(mtr, pages, wanted),
+            Error::DiskFull(_) | Error::LimitReached(_) => self.lengthen(mtr, pages, wanted),
             other => Err(other),
         })?;
         let mut new_bitmaps = Vec::new();
         for no in bitmaps(target, size).filter(|no| no.0 >= pages) {
-            new_bitmaps.push(mtr.fix_new(self.space(), no)?);
+            let new = mtr.fix_new(self.space(), no)?;
+            self.check_new_bitmap(no, mtr.bytes(new))?;
+            new_bitmaps.push(new);
         }
         plan.grown = Some((target, new_bitmaps));
         Ok((pages..target).map(PageNo).filter(move |&no| !bitmap::is_bitmap(no, size)))
@@ -451,7 +453,7 @@ impl SpaceFile {
             let (first, covered) = (bitmap::first_covered(no), bitmap::pages_covered(size));
             let (from, end) = (pages - first, covered.min(target - first));
             if from < end && !bitmap::all_equal(self.fix_bitmap(mtr, no)?, from, end - from, false) {
-                return Err(self.damaged(no, "it has pages allocated beyond the end of the file"));
+                return Err(self.damaged(no, ALLOCATED_BEYOND));
             }
         }
         let (file, len) = (self.space().file(), u64::from(target) * size as u64);
@@ -473,9 +475,8 @@ impl SpaceFile {
                 mtr.apply(page, &PageOp::SetBits { first: 0, count: 1 })?;
             }
             self.note_pages(pages);
-            for no in
-                bitmaps(pages, size).filter(|&no| bitmap::first_covered(no) + bitmap::pages_covered(size) > before)
-            {
+            let new = |&no: &PageNo| bitmap::first_covered(no).saturating_add(bitmap::pages_covered(size)) > before;
+            for no in bitmaps(pages, size).filter(new) {
                 let page = mtr.fix(self.space(), no)?;
                 self.note_room(no, mtr.bytes(page), pages);
             }

@@ -14,20 +14,28 @@
 use holdfast_base::PageNo;
 use holdfast_base::codec::{get_u64, put_u64};
 use holdfast_base::limits::EXTENT_PAGES;
-use holdfast_base::page::HEADER_LEN;
+use holdfast_base::page::{HEADER_LEN, OFF_TYPE, PageType};
 
 /// Offset of the first word.
 pub const OFF_WORDS: usize = HEADER_LEN + 16;
 
+/// What is wrong with a bitmap if the page count of the header is too small.
+pub(crate) const ALLOCATED_BEYOND: &str = "it has pages allocated beyond the end of the file";
+
 /// Pages that one bitmap page of `page_size` bytes covers; whole extents.
 #[must_use]
-pub const fn pages_covered(page_size: usize) -> u32 {
-    ((page_size - OFF_WORDS) / 8) as u32 * EXTENT_PAGES
+#[cfg_attr(not(sim), expect(clippy::missing_const_for_fn, reason = "a simulated run chooses"))]
+pub fn pages_covered(page_size: usize) -> u32 {
+    let extents = (page_size - OFF_WORDS) / 8;
+    // A simulated file is small, and has several bitmaps all the same.
+    #[cfg(sim)]
+    let extents = holdfast_base::sim::bitmap_extents().unwrap_or(extents).min(extents);
+    extents as u32 * EXTENT_PAGES
 }
 
 /// The bitmap page that covers page `no`.
 #[must_use]
-pub const fn page_for(no: PageNo, page_size: usize) -> PageNo {
+pub fn page_for(no: PageNo, page_size: usize) -> PageNo {
     let covered = pages_covered(page_size);
     if no.0 < covered { PageNo(1) } else { PageNo(no.0 - no.0 % covered) }
 }
@@ -40,7 +48,7 @@ pub const fn first_covered(bitmap: PageNo) -> u32 {
 
 /// True if page `no` is a bitmap page.
 #[must_use]
-pub const fn is_bitmap(no: PageNo, page_size: usize) -> bool {
+pub fn is_bitmap(no: PageNo, page_size: usize) -> bool {
     no.0 == 1 || no.0 != 0 && no.0.is_multiple_of(pages_covered(page_size))
 }
 
@@ -75,6 +83,19 @@ pub(crate) fn all_equal(page: &[u8], first: u32, count: u32, value: bool) -> boo
         left -= n;
     }
     true
+}
+
+/// True if these are the bytes of a bitmap page.
+#[must_use]
+pub(crate) fn is_typed(page: &[u8]) -> bool {
+    page.get(OFF_TYPE) == Some(&(PageType::Allocation as u8))
+}
+
+/// True if a bitmap page has no page allocated but itself.
+#[must_use]
+pub(crate) fn is_given_up(page: &[u8]) -> bool {
+    let extents = page.len().saturating_sub(OFF_WORDS) / 8;
+    all_equal(page, 1, (extents as u32 * EXTENT_PAGES).saturating_sub(1), false)
 }
 
 /// Sets bits that [`all_equal`] has looked at.

@@ -4,13 +4,12 @@
 use std::sync::atomic::Ordering;
 
 use holdfast_base::limits::EXTENT_PAGES;
-use holdfast_base::page::{OFF_TYPE, PageType};
 use holdfast_base::{Lsn, PageNo, Result};
 use holdfast_io::AlignedBuf;
 use holdfast_pool::Access;
 use holdfast_wal::SpaceClass;
 
-use super::bitmap::bitmaps;
+use super::bitmap::{ALLOCATED_BEYOND, bitmaps};
 use super::{FIRST_PAGES, FREE_BYTES, FREE_FRAMES, SpaceFile, bitmap, header};
 use crate::finding::{PageFinding, PageSet};
 use crate::op::PageOp;
@@ -56,12 +55,18 @@ impl SpaceFile {
             };
             self.verify_bitmap(&page, no, found.pages, reached, sink);
         }
+        if let Some(no) = self.used_behind(found.pages, acc)? {
+            sink(PageFinding::damage(self.page_id(no), ALLOCATED_BEYOND));
+        }
+        for no in reached.iter().filter(|no| no.0 >= found.pages) {
+            sink(PageFinding::damage(self.page_id(no), "in use, but beyond the end of the file"));
+        }
         Ok(())
     }
 
     fn verify_bitmap(&self, page: &[u8], no: PageNo, pages: u32, reached: &PageSet, sink: &mut dyn FnMut(PageFinding)) {
         let first = bitmap::first_covered(no);
-        if page.get(holdfast_base::page::OFF_TYPE) != Some(&(PageType::Allocation as u8)) {
+        if !bitmap::is_typed(page) {
             sink(PageFinding::damage(self.page_id(no), "it should be an allocation bitmap"));
             return;
         }
@@ -237,18 +242,64 @@ impl SpaceFile {
     pub fn check_end(&self, acc: &Access<'_>) -> Result<()> {
         loop {
             let pages = self.header(acc)?.pages;
-            let Some(no) = bitmaps(pages, self.page_size()).last() else { return Ok(()) };
-            let (inside, covered) = (pages - bitmap::first_covered(no), bitmap::pages_covered(self.page_size()));
-            let Some(page) = self.bitmap(no, acc)? else { continue };
-            let is_free = inside >= covered || bitmap::all_equal(&page, inside, covered - inside, false);
-            drop(page);
-            if is_free {
-                return Ok(());
-            }
-            // The file may have grown in between.
+            let found = match self.last_bitmap_ends_at(pages, acc)? {
+                true => self.used_behind(pages, acc)?,
+                false => bitmaps(pages, self.page_size()).last(),
+            };
+            let Some(no) = found else { return Ok(()) };
+            // The file may have grown, or become shorter, in between.
             if self.header(acc)?.pages == pages {
-                return Err(self.damaged(no, "it has pages allocated beyond the end of the file"));
+                return Err(self.damaged(no, ALLOCATED_BEYOND));
             }
+        }
+    }
+
+    /// True if the last bitmap of a file of `pages` pages is there, and has nothing allocated
+    /// behind them.
+    fn last_bitmap_ends_at(&self, pages: u32, acc: &Access<'_>) -> Result<bool> {
+        let Some(no) = bitmaps(pages, self.page_size()).last() else { return Ok(true) };
+        let (inside, covered) = (pages - bitmap::first_covered(no), bitmap::pages_covered(self.page_size()));
+        let Some(page) = self.bitmap(no, acc)? else { return Ok(false) };
+        Ok(inside >= covered || bitmap::all_equal(&page, inside, covered - inside, false))
+    }
+
+    /// The first bitmap page of the file that lies behind its `pages` pages and has another page
+    /// allocated than itself: the count is too small. One that was given up has none, and what
+    /// cannot be read there is no bitmap.
+    fn used_behind(&self, pages: u32, acc: &Access<'_>) -> Result<Option<PageNo>> {
+        let mut found = None;
+        self.visit_unreached(self.bitmaps_behind(pages)?, acc, &mut |no, bytes| {
+            if found.is_none() && bitmap::is_typed(bytes) && !bitmap::is_given_up(bytes) {
+                found = Some(no);
+            }
+        })?;
+        Ok(found)
+    }
+
+    /// Where the file has bitmap pages behind its `pages` pages, if it is longer.
+    fn bitmaps_behind(&self, pages: u32) -> Result<impl Iterator<Item = PageNo> + use<>> {
+        let there = self.space().file().len()? / self.page_size() as u64;
+        let there = u32::try_from(there).unwrap_or(u32::MAX);
+        Ok(bitmaps(there, self.page_size()).filter(move |no| no.0 >= pages))
+    }
+
+    /// Checks a page that is about to become the bitmap of new pages, latched for that: what is
+    /// there must not be a bitmap that is in use.
+    pub(super) fn check_new_bitmap(&self, no: PageNo, latched: &[u8]) -> Result<()> {
+        let check = |bytes: &[u8]| match bitmap::is_given_up(bytes) {
+            true => Ok(()),
+            false => Err(self.damaged(no, ALLOCATED_BEYOND)),
+        };
+        if bitmap::is_typed(latched) {
+            return check(latched);
+        }
+        // It was not in the pool: its file may have it.
+        let (file, mut bytes) = (self.space().file(), AlignedBuf::zeroed(self.page_size()));
+        let read = file.read_at(u64::from(no.0) * bytes.len() as u64, &mut bytes);
+        match read.and_then(|()| self.store.pool().check_page(self.space(), &bytes, no)) {
+            Ok(_) if bitmap::is_typed(&bytes) => check(&bytes),
+            Err(error) if !error.is_damage() && !error.is_unread() => Err(error),
+            _ => Ok(()),
         }
     }
 
@@ -308,7 +359,7 @@ impl SpaceFile {
         // Redo has made the bitmaps of pages that came in behind the checkpoint.
         for no in bitmaps(pages, page_size) {
             let page = self.store.pool().fix_shared(self.space(), no, acc)?;
-            if page[OFF_TYPE] != PageType::Allocation as u8 {
+            if !bitmap::is_typed(&page) {
                 return Err(self.damaged(PageNo(0), "its header counts more pages than there are"));
             }
         }

@@ -214,19 +214,31 @@ impl Tree {
     pub fn stats(&self, acc: &Access<'_>) -> Result<TreeStats> {
         let _structure = self.hold_structure();
         let mut stats = TreeStats { body_len: body_len(self.page_size()) as u64, ..TreeStats::default() };
-        let mut todo = vec![self.root];
-        while let Some(no) = todo.pop() {
-            self.count_node(no, acc, &mut stats, &mut todo)?;
+        let mut todo = vec![(self.root, None)];
+        while let Some((no, below)) = todo.pop() {
+            self.count_node(no, below, acc, &mut stats, &mut todo)?;
         }
         stats.height = stats.levels.len() as u32;
         Ok(stats)
     }
 
-    fn count_node(&self, no: PageNo, acc: &Access<'_>, stats: &mut TreeStats, todo: &mut Vec<PageNo>) -> Result<()> {
+    /// `below`: the level of the node that leads to this one. Levels fall, so damaged nodes make no
+    /// circle.
+    fn count_node(
+        &self,
+        no: PageNo,
+        below: Option<usize>,
+        acc: &Access<'_>,
+        stats: &mut TreeStats,
+        todo: &mut Vec<(PageNo, Option<usize>)>,
+    ) -> Result<()> {
         let page = self.store().pool().fix_shared(self.space.space(), no, acc)?;
         let node = self.node(&page, no)?;
         let bad = || self.damaged(no, "a node whose slots make no sense");
         let (level, count) = (usize::from(node.level().ok_or_else(bad)?), node.count().ok_or_else(bad)?);
+        if below.is_some_and(|below| level + 1 != below) {
+            return Err(self.damaged(no, "a node of another level than its parent leads to"));
+        }
         if stats.levels.len() <= level {
             stats.levels.resize(level + 1, LevelStats::default());
         }
@@ -236,7 +248,7 @@ impl Tree {
         sum.used_bytes += node.used_space().ok_or_else(bad)? as u64;
         if level > 0 {
             for slot in 0..count {
-                todo.push(node.child(slot).ok_or_else(bad)?);
+                todo.push((node.child(slot).ok_or_else(bad)?, Some(level)));
             }
         }
         Ok(())

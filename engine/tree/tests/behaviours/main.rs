@@ -8,6 +8,7 @@ mod a_chain_that_was_freed_is_not_read;
 mod a_change_in_place_stays_in_its_record;
 mod a_check_asks_before_each_chain;
 mod a_full_disk_leaves_the_free_pages;
+mod a_page_count_that_is_too_low_is_damage;
 mod a_page_that_has_moved_is_no_damage;
 mod a_page_that_was_cut_off_is_no_damage;
 mod a_sample_of_all_leaves_ends;

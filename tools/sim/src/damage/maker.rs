@@ -236,6 +236,7 @@ pub fn make(no: usize, dir: &Path) -> anyhow::Result<()> {
         stall_points: 0,
         patience: u64::MAX,
         cores: 2,
+        bitmap_extents: usize::MAX,
         planted: None,
     };
     let (base, _) = sim::run(scheduler, move || build(no));

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use holdfast::raw::{Lifetime, RawDatabase};
-use holdfast::{Database, Error, Isolation, ReadTransaction, Stats, TableDefinition, WriteOptions};
+use holdfast::{Database, Error, Isolation, ReadTransaction, SpaceStats, Stats, TableDefinition, WriteOptions};
+use holdfast_base::limits::EXTENT_PAGES;
 use holdfast_base::{sim, thread};
 use holdfast_io::Disk;
 use holdfast_testkit::CrashDisk;
 
 use super::history::Coverage;
-use super::plan::{Dice, Plan};
+use super::plan::{BITMAP_EXTENTS, Dice, Plan};
 
 type Values = TableDefinition<u64, &'static [u8]>;
 
@@ -30,6 +31,9 @@ const SMALL_PAGE: usize = 8192;
 /// The undo space at rest: its directory, the first pages that stay for the next transactions, the
 /// header and the bitmap, and the root of the version tree.
 const UNDO_AT_REST: u64 = 80;
+
+/// Pages that a bitmap covers at least.
+const BITMAP_PAGES: u64 = BITMAP_EXTENTS as u64 * EXTENT_PAGES as u64;
 
 /// Pages of logs that wait before a committer helps purge, and those of trees and bitmaps.
 const SOME_PAGES: u64 = 128;
@@ -257,8 +261,16 @@ fn used_pages(db: &Database, file: &str) -> u64 {
     pages_of(&db.stats(), file)
 }
 
+/// The pages of a file that are in use, without the bitmaps behind its first one.
 fn pages_of(stats: &Stats, file: &str) -> u64 {
-    stats.spaces.iter().find(|space| space.file == file).map_or(0, |space| space.used_pages)
+    let bitmaps = |space: &SpaceStats| (space.used_pages + space.free_pages) / BITMAP_PAGES;
+    let of = stats.spaces.iter().find(|space| space.file == file);
+    of.map_or(0, |space| space.used_pages.saturating_sub(bitmaps(space)))
+}
+
+/// The files that have several bitmaps.
+pub(super) fn with_bitmaps(db: &Database) -> usize {
+    db.stats().spaces.iter().filter(|space| space.used_pages + space.free_pages > BITMAP_PAGES).count()
 }
 
 /// Waits until `holds` does.

@@ -177,6 +177,7 @@ const KINDS: &[&str] = &[
     "restore: failed",
     "salvage: by files alone",
     "salvage: by files alone, all rows",
+    "space: files with several bitmaps",
     "stalls of threads",
     "statement: rollback to savepoint",
     "statement: savepoint",

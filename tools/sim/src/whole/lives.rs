@@ -16,7 +16,7 @@ use super::counters::Counters;
 use super::definitions::Definitions;
 use super::history::{Coverage, History, Item, Txn, Version};
 use super::life::Life;
-use super::plan::{Dice, Plan};
+use super::plan::{BITMAP_EXTENTS, Dice, Plan};
 use super::session::Session;
 use super::settings::settings;
 use super::struck::Struck;
@@ -178,6 +178,9 @@ fn count_metrics(db: &Database, plan: &Plan, coverage: &Coverage) {
     let evicted = metrics.get(Counter::PagesEvictedClean) + metrics.get(Counter::PagesEvictedDirty);
     let evictions = if plan.has_partitions() { "cache: evictions from partitions" } else { "cache: evictions" };
     coverage.add(evictions, evicted);
+    if plan.bitmap_extents == BITMAP_EXTENTS {
+        coverage.add("space: files with several bitmaps", bounds::with_bitmaps(db) as u64);
+    }
 }
 
 /// What a life has done, and how it has ended.

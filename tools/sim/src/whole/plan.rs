@@ -113,6 +113,9 @@ pub enum Damage {
     Forged,
 }
 
+/// Extents of a bitmap in most runs: a file of some hundred pages has several.
+pub(super) const BITMAP_EXTENTS: usize = 2;
+
 /// Bytes of a cache that has several partitions of small pages.
 const WIDE: u64 = 48 << 20;
 
@@ -137,6 +140,8 @@ pub struct Plan {
     pub page_micros: u64,
     /// Processor cores that the engine believes in.
     pub cores: usize,
+    /// See [`holdfast_base::sim::Plan`].
+    pub bitmap_extents: usize,
     /// See [`holdfast_base::sim::Plan`].
     pub switches_ppm: u32,
     /// See [`holdfast_base::sim::Plan`].
@@ -210,6 +215,7 @@ impl Plan {
             cache_bytes,
             log_bytes: dice.one_of(&[4 << 20, 4 << 20, 6 << 20, 16 << 20]),
             cores: if wide { 64 } else { cores },
+            bitmap_extents: if seed.is_multiple_of(4) { usize::MAX } else { BITMAP_EXTENTS },
             page_micros: super::disk::WRITE_MICROS,
             switches_ppm: dice.one_of(&[1_000, 10_000, 50_000, 200_000]),
             stalls_ppm: if limits.no_stalls { 0 } else { dice.one_of(&[0, 1_000, 10_000]) },
@@ -336,6 +342,7 @@ impl Plan {
             stall_points: self.stall_points,
             patience: 30_000_000,
             cores: self.cores,
+            bitmap_extents: self.bitmap_extents,
             planted: self.limits.plant.clone(),
         }
     }
