@@ -116,16 +116,8 @@ pub(crate) fn begin(
         *next = after;
     }
     drop(next);
-    let space = table.store.space()?;
-    let access = instance.pool().access(AccessKind::Point);
-    let tree = |&id: &IndexId| Ok(Tree::open(space, id, Tree::create(space, id, &access)?));
-    let (of_added, of_deltas) = ids.split_at(add.len());
-    let rows = &table.store.indexes()?[0];
-    let added = of_added.iter().map(|id| Ok(TableIndex::leading_to(rows, tree(id)?)));
-    let made = added.collect::<Result<Vec<_>>>()?;
-    let deltas = of_deltas.iter().map(|id| Ok(TableIndex::new(tree(id)?, IndexKind::Entries)));
-    let deltas = deltas.collect::<Result<Vec<_>>>()?;
-    drop(access);
+    let mut made = make_indexes(instance, &table, &ids, add.len())?;
+    let deltas = made.split_off(add.len());
     for delta in &deltas {
         instance.txns.register(delta);
     }
@@ -138,6 +130,37 @@ pub(crate) fn begin(
     let added = add.iter().zip(made).map(|(add, index)| record(add, index)).collect();
     let (caught_up, refused, gone) = (None, None, Vec::new());
     Ok(Alteration { table, added, deltas, caught_up, refused, gone, entered, _building: building })
+}
+
+/// Makes the empty indexes of an alteration: `added` ones of the rows' entries, and the deltas. If
+/// one cannot be made, those before it go again. What cannot be freed is freed by the next open.
+fn make_indexes(
+    instance: &Instance,
+    table: &TableHandle,
+    ids: &[IndexId],
+    added: usize,
+) -> Result<Vec<Arc<TableIndex>>> {
+    let space = table.store.space()?;
+    let rows = &table.store.indexes()?[0];
+    let access = instance.pool().access(AccessKind::Point);
+    let mut made = Vec::new();
+    for (no, &id) in ids.iter().enumerate() {
+        let tree = Tree::create(space, id, &access).map(|root| Tree::open(space, id, root));
+        match tree {
+            Ok(tree) if no < added => made.push(TableIndex::leading_to(rows, tree)),
+            Ok(tree) => made.push(TableIndex::new(tree, IndexKind::Entries)),
+            Err(error) => {
+                let leftover = Leftover { store: Arc::clone(&table.store), indexes: made, is_whole: true };
+                let unused = Unused { space: table.record.space, more: Vec::new(), less: ids[no..].to_vec() };
+                let _ = instance.freeing.free(&leftover).and_then(|()| {
+                    let _ddl = instance.ddl.lock();
+                    instance.catalog.set_unused(&instance.txns, &unused)
+                });
+                return Err(error);
+            }
+        }
+    }
+    Ok(made)
 }
 
 /// Refuses a table whose indexes are being changed.

@@ -291,6 +291,36 @@ mod tests {
         assert!(has(0) && !has(2_999) && has(3_000));
     }
 
+    /// The roots that were made before the disk was full stayed, and the catalog kept their
+    /// numbers, until the next open; so every attempt took more of the table's last pages.
+    #[test]
+    fn a_change_whose_indexes_a_full_disk_does_not_let_begin_leaves_no_trace() {
+        let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
+        let builder = Database::builder().page_size(4096).disk(Arc::new(disk.clone()));
+        let db = RawDatabase::new(builder.create("test").unwrap());
+        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+        let instance = db.instance();
+        let table = Arc::clone(instance.schema().get("t").unwrap());
+        let file = table.store.space().unwrap().space().file().name().to_string();
+        disk.schedule(Fault::nth(FaultOp::SetLen, 1).kind(FaultKind::Enospc).on(file).sticky());
+        let names: Vec<String> = (0..64).map(|no| format!("k{no}")).collect();
+        let add: Vec<(&str, bool)> = names.iter().map(|name| (name.as_str(), false)).collect();
+        let free = || {
+            let stats = db.database().stats();
+            stats.spaces.iter().find(|space| space.space_id == table.record.space.0).unwrap().free_pages
+        };
+        let before = free();
+        for _ in 0..3 {
+            let error = db.begin_alter("t", &add, true, Duration::ZERO).unwrap_err();
+            assert!(matches!(error, Error::DiskFull(_)), "{error:?}");
+            assert_eq!(free(), before);
+        }
+        let unused = instance.catalog.read(&instance.txns).unwrap().unused;
+        assert!(unused.iter().all(|(_, ids)| ids.is_empty()), "{unused:?}");
+        let report = db.database().verify(&VerifyOptions::new(), &mut |_| {}).unwrap();
+        assert!(report.is_clean() && report.unreached_pages == 0, "{report:?}");
+    }
+
     /// The pages of the index were in no tree then, and the catalog forgot it: they were never
     /// freed.
     #[test]

@@ -7,7 +7,7 @@ use holdfast_pool::{Access, AccessKind};
 use holdfast_txn::{NewValue, SuspendedLoader, TableIndex};
 
 use crate::instance::Instance;
-use crate::sort::Sorter;
+use crate::sort::{Before, Sorter};
 use crate::{Error, Result};
 
 /// Rows that are looked at, to see whether they come in the order of their keys.
@@ -31,6 +31,8 @@ pub(super) struct IndexLoad {
     ascends: bool,
     /// The last key of those that came in order.
     last: Option<Vec<u8>>,
+    /// What has to be unique of these.
+    before: Before,
     /// The values of some entries are in chains.
     has_chains: bool,
     /// Why the tree could not be completed. Pages of it may not be free.
@@ -48,7 +50,8 @@ impl IndexLoad {
     ) -> Result<IndexLoad> {
         let (index, loader) = (Arc::clone(index), Some(index.loader(access)?.suspend()));
         let sorter = Sorter::new(&instance.disk);
-        Ok(IndexLoad { index, loader, loaded: 0, ascends, last: None, has_chains: false, failed: None, sorter })
+        let (last, before, has_chains, failed) = (None, Before::default(), false, None);
+        Ok(IndexLoad { index, loader, loaded: 0, ascends, last, before, has_chains, failed, sorter })
     }
 
     /// Takes an entry; see [`RawLoad::push`](super::RawLoad::push).
@@ -57,11 +60,13 @@ impl IndexLoad {
             return Err(Error::invalid("the prefix is longer than the key"));
         }
         let order = self.last.as_deref().map_or(Ordering::Greater, |last| key.cmp(last));
-        if order == Ordering::Equal {
+        let comes_behind = self.ascends && order == Ordering::Greater;
+        let is_there = comes_behind && self.before.has(self.last.as_deref(), key, prefix);
+        if order == Ordering::Equal || is_there {
             self.sorter.note_duplicate(Some((key.to_vec(), value.bytes().to_vec())));
             return Err(Error::DuplicateKey);
         }
-        self.ascends &= order == Ordering::Greater;
+        self.ascends = comes_behind;
         self.has_chains |= self.index.needs_chain(key.len(), value.bytes().len());
         if self.ascends {
             self.remember(key);
@@ -177,5 +182,27 @@ impl IndexLoad {
         self.sorter.note_duplicate(second);
         self.index.set_rows(self.loaded);
         inserted
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+    use crate::raw::{Lifetime, RawDatabase, RawLoad};
+
+    /// Once rows went straight into the index, whole keys were compared.
+    #[test]
+    fn the_beginning_of_a_key_is_unique_however_many_rows_came_in_order() {
+        for rows in [3, 98, 99, 100, 101, 150] {
+            let db = RawDatabase::new(Database::in_memory().unwrap());
+            db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
+            let mut load = RawLoad::new(&db.open_table("t").unwrap()).unwrap();
+            (0..rows).for_each(|row| load.push(0, &[row, 0], 1, b"row".as_slice()).unwrap());
+            let again = load.push(0, &[rows - 1, 1], 1, b"again".as_slice());
+            let error = again.and_then(|()| load.finish()).unwrap_err();
+            assert!(matches!(error, Error::DuplicateKey), "{rows} rows: {error:?}");
+            assert_eq!(load.duplicate().unwrap().key, [rows - 1, 1]);
+        }
     }
 }

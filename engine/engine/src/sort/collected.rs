@@ -89,7 +89,7 @@ impl Collected {
 /// the beginning of what has to be unique of another entry: the entries of the two lie among each
 /// other.
 #[derive(Default)]
-pub(super) struct Before {
+pub(crate) struct Before {
     /// How long each is; the key of the entry before begins with all of them.
     lengths: Vec<usize>,
 }
@@ -97,7 +97,7 @@ pub(super) struct Before {
 impl Before {
     /// True if the next entry, in ascending order, equals one before: in its `key`, or in the first
     /// `prefix` bytes of it, which have to be unique. `last`: the key of the entry before.
-    pub(super) fn has(&mut self, last: Option<&[u8]>, key: &[u8], prefix: usize) -> bool {
+    pub(crate) fn has(&mut self, last: Option<&[u8]>, key: &[u8], prefix: usize) -> bool {
         let Some(last) = last else {
             self.lengths.push(prefix);
             return false;

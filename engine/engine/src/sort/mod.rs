@@ -29,7 +29,7 @@ use holdfast_io::{Create, Disk, File, FileKind, OpenOptions};
 use holdfast_txn::NewValue;
 
 use self::collected::Collected;
-pub(crate) use self::collected::Sink;
+pub(crate) use self::collected::{Before, Sink};
 pub(crate) use self::memory::{Memory, Share};
 use self::merge::Merge;
 use self::run::{Run, RunWriter};

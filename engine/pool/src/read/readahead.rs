@@ -61,7 +61,7 @@ impl Core {
             }
             asked += 1;
         }
-        if self.config.background {
+        if self.config.background && self.config.read_ahead_threads > 0 {
             let any = !jobs.is_empty();
             state.jobs.extend(jobs);
             drop(state);

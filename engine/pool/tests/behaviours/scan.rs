@@ -47,9 +47,9 @@ fn a_small_scan_is_an_ordinary_access() {
 
 #[test]
 fn read_ahead_brings_pages_and_counts_what_was_useless() {
-    for background in [false, true] {
+    for (background, threads) in [(false, 2), (true, 2), (true, 0)] {
         let adjust = |mut c: holdfast_pool::PoolConfig| {
-            c.background = background;
+            (c.background, c.read_ahead_threads) = (background, threads);
             c
         };
         let bed = Bed::on(Arc::new(MemoryDisk::new()), adjust, 64);
