@@ -34,7 +34,7 @@ static const alter_table_operations CHANGED_CATALOG= CHANGED_INDEXES | CHANGED_C
 /* What means nothing to what is stored, beside what the server itself knows of. Whether rows refer
    to others is not looked at in place. */
 static const alter_table_operations NOTHING_STORED= ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_INDEX_IGNORABILITY |
-  ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
+  ALTER_CHANGE_INDEX_COMMENT | ALTER_CONVERT_TO | ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
 
 namespace {
 
@@ -228,6 +228,18 @@ std::map<std::string, References> references_of_others(const std::string &name, 
   return changed;
 }
 
+/* True if what is stored may follow from a virtual column: another one that an index has, a
+   computed one that is stored, or what tells partitions apart. */
+bool stores_computed(const TABLE *table, const Row_layout &layout)
+{
+  for (Field **field= table->vfield; field && *field; field++)
+  {
+    if ((*field)->stored_in_db() || (*field)->flags & FIELD_IN_PART_FUNC_FLAG)
+      return true;
+  }
+  return layout.keeps_virtual();
+}
+
 /* Says which index would be missed, if one would. */
 bool misses_index(const TABLE *table, const TABLE *altered, const std::vector<std::string> &before, const std::vector<std::string> &after)
 {
@@ -284,11 +296,21 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
 {
   alter_table_operations all= info->handler_flags;
   if (makes_anew(info))
-    return can_make_anew(info) ? HA_ALTER_INPLACE_COPY_LOCK : HA_ALTER_INPLACE_NOT_SUPPORTED;
+  {
+    if (can_make_anew(info))
+      return HA_ALTER_INPLACE_COPY_LOCK;
+    // The server drops and adds the virtual column of a long unique key, too.
+    if (all & (ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_VIRTUAL_COLUMN))
+      info->unsupported_reason= "INPLACE ADD or DROP of virtual columns cannot be combined with other ALTER TABLE actions";
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
+  if (all & ALTER_VIRTUAL_GCOL_EXPR && stores_computed(table, share->layout))
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
   // The server writes the file of a sequence otherwise: it has no version that is known here.
-  if (all & ALTER_VIRTUAL_GCOL_EXPR || is_sequence || altered->s->table_type == TABLE_TYPE_SEQUENCE)
+  if (is_sequence || altered->s->table_type == TABLE_TYPE_SEQUENCE)
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   uint used= info->create_info->used_fields;
+  info->create_info->used_fields&= ~OPTIONS_NOT_STORED;
   if (sets_auto_increment(info) && can_set_auto_increment(info->create_info->auto_increment_value))
     info->create_info->used_fields&= ~HA_CREATE_USED_AUTO;
   // The server knows no change in place of a table with system versioning, whose history is rows

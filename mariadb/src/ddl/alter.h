@@ -17,6 +17,11 @@
 
 namespace holdfast {
 
+/* Options that mean nothing to what is stored, for which the server copies. A column that gets
+   another character set says so itself. */
+const uint OPTIONS_NOT_STORED= HA_CREATE_USED_CHARSET | HA_CREATE_USED_DEFAULT_CHARSET |
+  HA_CREATE_USED_PACK_KEYS | HA_CREATE_USED_CHECKSUM | HA_CREATE_USED_MAX_ROWS;
+
 /* Indexes that are being added: what it takes to make their entries from
    rows of the table as it was. */
 class New_indexes

@@ -19,12 +19,12 @@ using namespace holdfast;
 static const alter_table_operations SAME_TABLE= ALTER_RECREATE_TABLE | ALTER_CHANGE_CREATE_OPTION |
   ALTER_CHANGE_COLUMN_DEFAULT | ALTER_PARTITIONED;
 
-/* True if a table that is made anew stays what it is beside its comment and its next number. The
+/* True if a table that is made anew stays what it is beside its options and its next number. The
    history of a table with system versioning is carried over like other rows. The server writes the
    file of a sequence otherwise. */
 bool ha_holdfast::can_make_anew(const Alter_inplace_info *info) const
 {
-  static const uint SAME_OPTIONS= HA_CREATE_USED_ENGINE | HA_CREATE_USED_COMMENT | HA_CREATE_USED_AUTO;
+  static const uint SAME_OPTIONS= HA_CREATE_USED_ENGINE | HA_CREATE_USED_COMMENT | HA_CREATE_USED_AUTO | OPTIONS_NOT_STORED;
   const HA_CREATE_INFO *options= info->create_info;
   return !is_sequence && !(info->handler_flags & ~SAME_TABLE) && !(options->used_fields & ~SAME_OPTIONS) &&
     options->row_type == table->s->row_type &&
