@@ -292,8 +292,8 @@ impl UndoLog {
         Ok(roll)
     }
 
-    /// The id on a first page only grows (invariant 8): else the id of rows on disk could be given
-    /// out again after a crash.
+    /// The id on a first page only grows (*owners grow*): else the id of rows on disk could be
+    /// given out again after a crash.
     fn debug_check_id(&self, mtr: &Mtr<'_>, first: PageRef) {
         let before = UndoPage::new(mtr.bytes(first)).map(UndoPage::owner);
         debug_assert!(before.is_some_and(|before| before < self.txn), "{} signs a page of {before:?}", self.txn);
