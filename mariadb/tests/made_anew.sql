@@ -124,3 +124,12 @@ DELETE FROM z;
 ALTER TABLE z FORCE;
 INSERT INTO z VALUES (4, '2024-01-01', '2024-01-01', 'a');
 SELECT * FROM z;
+-- What an index has of a virtual column is computed again.
+CREATE TABLE vi (id INT PRIMARY KEY, a INT, v DOUBLE(10,2) AS (a / 3) VIRTUAL, b TEXT, w VARCHAR(20) AS (CONCAT(b, 'x')) VIRTUAL, KEY (v), KEY (w)) ENGINE=$ENGINE;
+INSERT INTO vi (id, a, b) VALUES (1, 1, 'p'), (2, 2, REPEAT('q', 15)), (3, NULL, NULL);
+ALTER TABLE vi MODIFY v DOUBLE(10,4) AS (a / 3) VIRTUAL;
+ALTER TABLE vi FORCE;
+SELECT id FROM vi FORCE INDEX (v) WHERE v > 0.331;
+SELECT id, v, w FROM vi IGNORE INDEX (v, w) WHERE v > 0.331 ORDER BY id;
+SELECT id, w FROM vi FORCE INDEX (w) WHERE w > '' ORDER BY w;
+CHECK TABLE vi EXTENDED;

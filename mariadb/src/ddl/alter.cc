@@ -22,14 +22,14 @@
 using namespace holdfast;
 
 static const alter_table_operations CHANGED_INDEXES= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX |
-  ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_INDEX_ORDER;
+  ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX;
 
 /* Rows stay as they are, and the table's history says what they are like. */
 static const alter_table_operations CHANGED_COLUMNS= ALTER_ADD_STORED_BASE_COLUMN | ALTER_ADD_VIRTUAL_COLUMN | ALTER_DROP_STORED_COLUMN |
   ALTER_DROP_VIRTUAL_COLUMN | ALTER_STORED_COLUMN_ORDER | ALTER_VIRTUAL_COLUMN_ORDER | ALTER_COLUMN_NULLABLE;
 
 /* The engine's catalog has the names and the order of indexes, and their pages. */
-static const alter_table_operations CHANGED_CATALOG= CHANGED_INDEXES | CHANGED_COLUMNS | ALTER_RENAME_INDEX;
+static const alter_table_operations CHANGED_CATALOG= CHANGED_INDEXES | CHANGED_COLUMNS | ALTER_RENAME_INDEX | ALTER_INDEX_ORDER;
 
 /* What means nothing to what is stored, beside what the server itself knows of. Whether rows refer
    to others is not looked at in place. */
@@ -70,6 +70,20 @@ uint kept_key(const TABLE *table, const Alter_inplace_info *info, const KEY &alt
       return i;
   }
   return MAX_KEY;
+}
+
+/* True if the indexes stay in their order. The server speaks of another one whenever a statement
+   names a key to add. */
+bool keeps_indexes(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+{
+  if (table->s->keys != altered->s->keys)
+    return false;
+  for (uint i= 0; i < altered->s->keys; i++)
+  {
+    if (kept_key(table, info, altered->key_info[i]) != i)
+      return false;
+  }
+  return true;
 }
 
 /* True if an index of this key can come or go by itself. Whether a virtual column is stored in the
@@ -263,32 +277,6 @@ bool ha_holdfast::can_convert_nocopy(const Field &field, const Column_definition
     !field.vcol_info && !altered.vcol_info;
 }
 
-/* True if AUTO_INCREMENT = n needs no copy: a number that is not lower is taken as it is, a lower
-   one is compared with the largest that an index has. */
-bool ha_holdfast::can_set_auto_increment(ulonglong value) const
-{
-  uint64_t next= 0;
-  return name.find("#P#") == std::string::npos && table->found_next_number_field &&
-    (!table->s->next_number_keypart ||
-     (hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next) == HF_OK && value >= next));
-}
-
-/* The number that the next row gets: `value`, or the one behind the largest that there is. No
-   other session uses the table. */
-int ha_holdfast::set_auto_increment(ulonglong value)
-{
-  uint64_t next= 0;
-  if (int error= fail(hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next)))
-    return error;
-  ulonglong behind= 1;
-  if (value < next)
-  {
-    if (int error= number_behind_all(&behind))
-      return error;
-  }
-  return reset_auto_increment(MY_MAX(value, behind));
-}
-
 /* The server itself knows which changes are of names, defaults and comments alone. Of
    those, two are something to the engine: indexed virtual columns are stored, and the
    catalog has the names of indexes. */
@@ -348,6 +336,8 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
   // notes of writers to put in then.
   if (all & ALTER_COLUMN_NAME && info->index_add_count && !references_of_others(name, info->alter_info).empty())
     return HA_ALTER_INPLACE_NOCOPY_LOCK;
+  // Why it is not made at once, if that is asked for.
+  info->unsupported_reason= info->index_add_count ? "ADD INDEX" : "DROP INDEX";
   return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
 }
 
@@ -416,6 +406,7 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
     return false;
   std::vector<hf_index_spec> specs;
   std::vector<uint> added;
+  ctx->keeps_indexes= keeps_indexes(table, altered, info);
   for (uint i= 0; i < altered->s->keys; i++)
   {
     const KEY &key= altered->key_info[i];
@@ -464,7 +455,7 @@ hf_code altered_definition(const Altered *ctx, const TABLE *altered, alter_table
     return code;
   definition->version= Definition(altered->s, false).version;
   // What ANALYZE counted was of other indexes.
-  if (changes & CHANGED_INDEXES)
+  if (!ctx->keeps_indexes)
     definition->statistics.clear();
   // All rows of a table that was made anew are of the layout that it has.
   if (changes & (CHANGED_COLUMNS | ALTER_RECREATE_TABLE))
@@ -565,7 +556,7 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   hf_code code= HF_OK;
   // First, because what the catalog changes has to be opened again. Every number that this sets is
   // right, also if the rest fails.
-  if (sets_auto_increment(info) && alter_failed(set_auto_increment(info->create_info->auto_increment_value)))
+  if (sets_auto_increment(info) && table->found_next_number_field && alter_failed(set_auto_increment(info->create_info->auto_increment_value)))
     return true;
   if (makes_anew(info))
     code= replace_tables(tables, altered);

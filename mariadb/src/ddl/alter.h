@@ -71,6 +71,7 @@ struct Altered : public inplace_alter_handler_ctx
   hf_alter *alter= nullptr;                 // if indexes change
   hf_load *anew= nullptr;                   // if the table is made anew
   std::shared_ptr<const New_indexes> added; // if there are any
+  bool keeps_indexes= true;                 // in their order
   std::deque<std::string> index_names;      // the engine's, of the altered table
   std::vector<hf_index_source> indexes;     // where its secondary indexes come from
   Row_history history;                      // of the altered table's rows, if columns change

@@ -31,7 +31,8 @@ bool ha_holdfast::can_make_anew(const Alter_inplace_info *info) const
     (!sets_auto_increment(info) || can_set_auto_increment(options->auto_increment_value));
 }
 
-/* Rows of all layouts become such of the one that the table has now. */
+/* Rows of all layouts become such of the one that the table has now. What a virtual column computes
+   may have changed since an index got it. */
 bool ha_holdfast::fill_anew(const Altered *ctx)
 {
   MY_BITMAP *columns= dbug_tmp_use_all_columns(table, &table->read_set);
@@ -48,7 +49,7 @@ bool ha_holdfast::fill_anew(const Altered *ctx)
       error= HA_ERR_ABORTED_BY_USER;
     else if (share->layout.decode(table, table->record[0], value.data, value.len, true) != Row_layout::DECODED)
       error= damaged();
-    else
+    else if (!(error= now.keeps_virtual() ? table->update_virtual_fields(this, VCOL_UPDATE_FOR_READ) : 0))
     {
       new_row.key.clear();
       if (share->has_primary_key())

@@ -476,6 +476,35 @@ int ha_holdfast::number_behind_all(ulonglong *out)
   return error == HA_ERR_END_OF_FILE ? 0 : error;
 }
 
+/* True if AUTO_INCREMENT = n needs no copy: a number that is not lower is taken as it is, a lower
+   one is compared with the largest that an index has. */
+bool ha_holdfast::can_set_auto_increment(ulonglong value) const
+{
+  uint64_t next= 0;
+  // Without such a column there is nothing to set.
+  if (!table->found_next_number_field)
+    return true;
+  return name.find("#P#") == std::string::npos &&
+    (!table->s->next_number_keypart ||
+     (hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next) == HF_OK && value >= next));
+}
+
+/* The number that the next row gets: `value`, or the one behind the largest that there is. No
+   other session uses the table. */
+int ha_holdfast::set_auto_increment(ulonglong value)
+{
+  uint64_t next= 0;
+  if (int error= fail(hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next)))
+    return error;
+  ulonglong behind= 1;
+  if (value < next)
+  {
+    if (int error= number_behind_all(&behind))
+      return error;
+  }
+  return reset_auto_increment(MY_MAX(value, behind));
+}
+
 int ha_holdfast::reset_auto_increment(ulonglong value)
 {
   return fail(hf_mark_set(share->table(), HF_MARK_AUTO_INCREMENT, value ? value : 1));

@@ -201,18 +201,18 @@ static int check_parent(THD *thd, const Reference &reference, const TABLE *form,
     return cannot_add(thd, reference, "it cannot refer to a table with system versioning,", table_of(reference.parent));
   if (!find_columns(parent, reference.parent_columns, &fields))
     return cannot_add(thd, reference, "a column that it refers to is not in", table_of(reference.parent));
+  const char *why= nullptr;
   const KEY *key= key_with(parent, reference.parent_columns);
   if (!key)
-  {
-    int error= cannot_add(thd, reference, "no index begins with the whole columns in", table_of(reference.parent));
-    // Of a change in place the server would only say that it cannot be.
-    if (thd_sql_command(thd) == SQLCOM_ALTER_TABLE && !checks_are_on(thd))
-      my_error(ER_FK_NO_INDEX_PARENT, MYF(0), reference.name.c_str(), table_of(reference.parent).c_str());
-    return error;
-  }
-  if (!find_columns(form, reference.columns, &fields) || !is_like(fields, key))
-    return cannot_add(thd, reference, "columns have other types than those in", table_of(reference.parent));
-  return 0;
+    why= "no index begins with the whole columns in";
+  else if (!find_columns(form, reference.columns, &fields) || !is_like(fields, key))
+    why= "columns have other types than those in";
+  if (!why)
+    return 0;
+  // Of a change in place the server would only say that it cannot be.
+  if (thd_sql_command(thd) == SQLCOM_ALTER_TABLE && !checks_are_on(thd))
+    my_error(ER_FK_NO_INDEX_PARENT, MYF(0), reference.name.c_str(), table_of(reference.parent).c_str());
+  return cannot_add(thd, reference, why, table_of(reference.parent));
 }
 
 /* The same of a new reference, which the parent's NULLs are to be able to follow. */
