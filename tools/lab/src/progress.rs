@@ -4,9 +4,10 @@
 //!
 //! Everything goes to standard error, since standard output is for results.
 
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
+pub(crate) use holdfast_server::run::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::forecast::{Forecast, at_this_pace, in_words};
@@ -137,12 +138,6 @@ impl Progress {
             picture.lines(coloured()).iter().for_each(|line| say(line));
         }
     }
-}
-
-/// Prints a line on standard error. A reader that goes away (`2>&1 | head`) does not end the
-/// experiment, as it would with `eprintln!`.
-pub(crate) fn say(text: &str) {
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// True unless the user asked for no colours.

@@ -146,7 +146,7 @@ impl What {
 pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
     let cache = Cache::of_the_project();
     if what.needs_engine() {
-        build_as(&cache, profile)?;
+        println!("{}", build_as(&cache, profile)?.display());
     }
     match what {
         What::Build => Ok(()),
@@ -163,7 +163,8 @@ pub fn run(what: What, profile: Profile) -> anyhow::Result<()> {
                     server.query("CREATE DATABASE IF NOT EXISTS test")?;
                 }
             }
-            server.say_how_to_connect()
+            println!("{}", server.how_to_connect()?);
+            Ok(())
         }
         What::Down => server::Server::new(&cache, "run").down(),
         What::Client { args } => server::Server::new(&cache, "run").client(&args),

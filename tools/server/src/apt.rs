@@ -13,7 +13,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::cache::Cache;
-use crate::run::{check, works};
+use crate::run::{check_aside, say, works};
 
 /// The packages of the chosen version.
 const PACKAGES: [&str; 10] = [
@@ -79,12 +79,14 @@ pub fn fetch(cache: &Cache) -> anyhow::Result<String> {
     for version in &candidates {
         match apt.download_server(cache, version) {
             Ok(libraries) => {
-                eprintln!("unpacking version {version}");
+                say(&format!("unpacking version {version}"));
                 unpack_into(cache, |package, v| v == version || libraries.iter().any(|l| l == package))?;
                 fs::write(&stamp, version)?;
                 return Ok(version.clone());
             }
-            Err(error) => eprintln!("version {version} is not available completely ({error}); trying an older one"),
+            Err(error) => {
+                say(&format!("version {version} is not available completely ({error}); trying an older one"));
+            }
         }
     }
     bail!(
@@ -194,7 +196,7 @@ impl PrivateApt {
     fn run_update(&self, options: &[&str]) -> anyhow::Result<()> {
         let mut command = self.command("apt-get");
         command.args(options.iter().flat_map(|option| ["-o", option])).args(["-q", "update"]);
-        check(&mut command)
+        check_aside(&mut command)
     }
 
     /// Copies the machine's list of archives, sources included.
@@ -258,7 +260,9 @@ impl PrivateApt {
     /// machine lacks; returns these.
     fn download_server(&self, cache: &Cache, version: &str) -> anyhow::Result<Vec<String>> {
         // The source first: it is most often the missing part.
-        check(self.command("apt-get").args(["-q", "--download-only", "source"]).arg(format!("mariadb={version}")))?;
+        check_aside(
+            self.command("apt-get").args(["-q", "--download-only", "source"]).arg(format!("mariadb={version}")),
+        )?;
         self.download(&PACKAGES.map(|p| format!("{p}={version}")))?;
         let libraries = missing(cache, &LIBRARIES);
         self.download(&libraries)?;
@@ -281,7 +285,7 @@ impl PrivateApt {
         if packages.is_empty() {
             Ok(())
         } else {
-            check(self.command("apt-get").args(["-q", "download"]).args(packages))
+            check_aside(self.command("apt-get").args(["-q", "download"]).args(packages))
         }
     }
 }

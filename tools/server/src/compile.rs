@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use anyhow::{Context, anyhow, bail};
 
 use crate::cache::Cache;
-use crate::run::{cargo, check, root};
+use crate::run::{cargo, check_aside, root, say};
 
 /// The build profile of the engine inside the plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +155,6 @@ fn install(cache: &Cache, linked: &Path) -> anyhow::Result<PathBuf> {
     let fresh = plugin.with_extension("so.new");
     fs::copy(linked, &fresh)?;
     fs::rename(&fresh, &plugin)?;
-    println!("{}", plugin.display());
     Ok(plugin)
 }
 
@@ -186,7 +185,7 @@ fn engine_library(profile: Profile) -> anyhow::Result<PathBuf> {
             built.join("debug")
         }
     };
-    check(&mut build)?;
+    check_aside(&mut build)?;
     Ok(folder.join("libholdfast_capi.a"))
 }
 
@@ -214,7 +213,7 @@ fn objects(cache: &Cache, version: &str, profile: Profile) -> anyhow::Result<Vec
     let next = || stale.lock().unwrap_or_else(PoisonError::into_inner).pop();
     let compile_all = || -> anyhow::Result<()> {
         while let Some((source, object)) = next() {
-            eprintln!("compiling {}", source.strip_prefix(root()).unwrap_or(&source).display());
+            say(&format!("compiling {}", source.strip_prefix(root()).unwrap_or(&source).display()));
             compile(headers.command().arg("-c").arg(&source), &object)?;
         }
         Ok(())
@@ -251,7 +250,7 @@ impl<'a> Headers<'a> {
         let headers = Headers { cache, version, profile, prelude };
         let compiled = headers.prelude.with_extension("h.gch");
         if modified(&compiled)? < newest_header.max(modified(&headers.prelude)?) {
-            eprintln!("compiling the server's headers");
+            say("compiling the server's headers");
             compile(headers.flags().args(["-x", "c++-header"]).arg(&headers.prelude), &compiled)?;
         }
         Ok(headers)
@@ -292,7 +291,10 @@ impl<'a> Headers<'a> {
 /// Runs the compiler. Its output file is complete or does not exist.
 fn compile(command: &mut Command, to: &Path) -> anyhow::Result<()> {
     let output = command.arg("-o").arg(to).output().context("g++ cannot be started: is its package installed?")?;
-    print!("{}", String::from_utf8_lossy(&output.stderr));
+    let warnings = String::from_utf8_lossy(&output.stderr);
+    if !warnings.is_empty() {
+        say(warnings.trim_end());
+    }
     if !output.status.success() {
         // A half-written object must not count as done.
         let _ = fs::remove_file(to);
@@ -302,7 +304,7 @@ fn compile(command: &mut Command, to: &Path) -> anyhow::Result<()> {
 }
 
 fn link(cache: &Cache, profile: Profile, objects: &[PathBuf], engine: &Path, linked: &Path) -> anyhow::Result<()> {
-    check(
+    check_aside(
         Command::new("g++")
             .args(profile.code_flags())
             .args(["-shared", "-o"])

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, bail};
 
 use crate::cache::Cache;
-use crate::run::check;
+use crate::run::check_aside;
 
 /// Extracts the headers, if that was not done before, and checks that all parts are of one version.
 pub fn extract(cache: &Cache, version: &str) -> anyhow::Result<()> {
@@ -18,7 +18,7 @@ pub fn extract(cache: &Cache, version: &str) -> anyhow::Result<()> {
         let wanted = ["include", "sql/*.h", "wsrep-lib/include", "wsrep-lib/wsrep-API", "VERSION"];
         fs::create_dir_all(&src)?;
         let patterns = wanted.iter().map(|w| format!("*/{w}"));
-        check(
+        check_aside(
             Command::new("tar")
                 .args(["-xzf"])
                 .arg(&tarball)

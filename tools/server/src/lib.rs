@@ -18,6 +18,8 @@
 //! ```
 
 #![forbid(unsafe_code)]
+// Standard output is for the results of the programs that use this.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod apt;
 mod cache;

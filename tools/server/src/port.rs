@@ -5,6 +5,8 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use anyhow::Context;
 
+use crate::run::say;
+
 /// True if a program listens on a port of an address of this machine.
 pub(crate) fn is_in_use(address: Ipv4Addr, port: u16) -> bool {
     TcpListener::bind((address, port)).is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse)
@@ -25,9 +27,8 @@ pub fn free_port(usual: u16) -> anyhow::Result<u16> {
         return Ok(usual);
     }
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("look for a free port")?.local_addr()?.port();
-    eprintln!(
-        "port {usual} of 127.0.0.1 is in use by another program; the server takes port {port} (`--port` chooses)"
-    );
+    let taken = format!("the server takes port {port} (`--port` chooses)");
+    say(&format!("port {usual} of 127.0.0.1 is in use by another program; {taken}"));
     Ok(port)
 }
 

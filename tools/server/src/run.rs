@@ -1,6 +1,7 @@
 //! Starts commands; prints each first, on standard error: standard output is for results.
 
 use std::ffi::{OsStr, OsString};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -26,12 +27,28 @@ pub fn cargo(args: &str) -> Command {
 
 /// Runs `command` and fails unless it succeeds.
 pub fn check(command: &mut Command) -> anyhow::Result<()> {
-    eprintln!("$ {}", shown(command));
+    say(&format!("$ {}", shown(command)));
     let status = command.status().with_context(|| format!("could not start `{}`", shown(command)))?;
     if !status.success() {
         bail!("`{}` failed ({status})", shown(command));
     }
     Ok(())
+}
+
+/// As [`check`], for a command that prints no result: what it prints goes to standard error.
+pub fn check_aside(command: &mut Command) -> anyhow::Result<()> {
+    check(aside(command))
+}
+
+/// `command` with standard error in the place of its standard output.
+pub(crate) fn aside(command: &mut Command) -> &mut Command {
+    command.stdout(std::io::stderr())
+}
+
+/// Prints a line on standard error. A reader that goes away (`2>&1 | head`) does not end the
+/// program, as it would with `eprintln!`.
+pub fn say(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// True if `command` can be started and succeeds; it prints nothing.
@@ -75,8 +92,35 @@ pub fn behind(command: &Command, program: &OsStr, arguments: &[OsString]) -> Com
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// Names the command that a test passes to what it tests, in a process of its own.
+    const SCRIPT: &str = "HOLDFAST_TEST_SCRIPT";
+
+    /// What this program prints on standard output and standard error if it runs `test` alone,
+    /// which passes a command that prints `word` to `tested`. `None` in that process.
+    pub(crate) fn printed_by(test: &str, word: &str, tested: impl FnOnce(&mut Command)) -> Option<[String; 2]> {
+        if let Some(script) = std::env::var_os(SCRIPT) {
+            tested(Command::new("sh").arg("-c").arg(script));
+            return None;
+        }
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        again.args(["--exact", test, "--nocapture"]).env(SCRIPT, format!("echo {word}"));
+        let output = again.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        Some([output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// What apt-get printed stood before the document on standard output.
+    #[test]
+    fn what_a_command_prints_aside_is_no_result() {
+        let test = "run::tests::what_a_command_prints_aside_is_no_result";
+        let printed = printed_by(test, "packages", |command| check_aside(command).unwrap());
+        let Some([out, err]) = printed else { return };
+        assert!(!out.contains("packages"), "{out}");
+        assert!(err.lines().any(|line| line == "packages"), "{err}");
+    }
 
     #[test]
     fn a_command_behind_another_keeps_arguments_and_environment() {

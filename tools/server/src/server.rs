@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cache::Cache;
 use crate::hold::hold;
 use crate::port::{address, is_in_use};
-use crate::run::{behind, bound_to_us};
+use crate::run::{aside, behind, bound_to_us, say};
 use crate::{apt, sanitizers};
 
 /// The longest time that a server may take to start (recovery included) and to stop.
@@ -179,17 +179,12 @@ impl<'c> Server<'c> {
             if !pid.is_empty() {
                 bail!("the server (process {pid}) runs, but does not answer:\n{}", self.log_tail());
             }
-            println!("the server is not running");
+            say("the server is not running");
             return Ok(());
         }
-        let status = self
-            .cache
-            .program("usr/bin/mariadb-admin")
-            .arg("--no-defaults")
-            .arg(self.socket())
-            .args(["-uroot", "shutdown"])
-            .status()?;
-        if !status.success() {
+        let mut command = self.cache.program("usr/bin/mariadb-admin");
+        command.arg("--no-defaults").arg(self.socket()).args(["-uroot", "shutdown"]);
+        if !aside(&mut command).status()?.success() {
             bail!("the server did not accept the command to shut down");
         }
         let started = Instant::now();
@@ -328,17 +323,17 @@ impl<'c> Server<'c> {
         Ok(())
     }
 
-    /// Prints how to connect.
+    /// How to connect, in lines.
     ///
     /// # Errors
     /// If the server does not run.
-    pub fn say_how_to_connect(&self) -> anyhow::Result<()> {
-        let port = self.query("SELECT @@port")?;
-        println!("server is up; connect by `cargo xtask mariadb client`, or");
-        println!("  {} -uroot", self.socket());
-        println!("  --host=127.0.0.1 --port={port} -uroot");
-        println!("its log is {}", self.log().display());
-        Ok(())
+    pub fn how_to_connect(&self) -> anyhow::Result<String> {
+        let (socket, port, log) = (self.socket(), self.query("SELECT @@port")?, self.log());
+        Ok(format!(
+            "server is up; connect by `cargo xtask mariadb client`, or\n  {socket} -uroot\n  \
+             --host=127.0.0.1 --port={port} -uroot\nits log is {}",
+            log.display()
+        ))
     }
 
     /// The process of the server, if it runs. A server that was killed leaves the file with its

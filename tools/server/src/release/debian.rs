@@ -14,6 +14,7 @@ use anyhow::{Context, bail, ensure};
 
 use crate::apt::{PrivateApt, unpack};
 use crate::cache::Cache;
+use crate::run::say;
 
 /// Packages of a suite.
 pub struct Packages {
@@ -51,7 +52,7 @@ impl Packages {
         );
         // Perl is for programs that are not used here.
         let names: Vec<String> = packages.into_iter().map(|(name, _)| name).filter(|n| !n.contains("perl")).collect();
-        eprintln!("downloading {} packages of Debian's suite {}", names.len(), self.suite);
+        say(&format!("downloading {} packages of Debian's suite {}", names.len(), self.suite));
         apt.download(&names).with_context(what)?;
         unpack(&apt.path("deb"), &folder.join("root"), |_, _| true)?;
         fs::remove_dir_all(folder.join("download")).map_err(Into::into)

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use zip::ZipArchive;
 
-use crate::run::works;
+use crate::run::{aside, say, works};
 
 /// An artifact, and what is taken out of it.
 pub struct Artifact {
@@ -75,7 +75,7 @@ impl Artifact {
     pub fn fetch(&self, name: &str, folder: &Path) -> anyhow::Result<()> {
         let given = folder.join(self.file);
         let artifact = if given.exists() { given.clone() } else { self.download(name, folder)? };
-        eprintln!("unpacking {name}");
+        say(&format!("unpacking {name}"));
         self.unpack(&artifact, folder).with_context(|| format!("unpack {}", artifact.display()))?;
         if artifact != given {
             fs::remove_dir_all(folder.join(MAVEN))?;
@@ -101,7 +101,7 @@ impl Artifact {
             .arg(format!("-Dartifact={coordinates}"));
         maven.arg(format!("-Dmaven.repo.local={}", dir.join("repository").display()));
         maven.arg(format!("-DoutputDirectory={}", dir.display())).current_dir(&dir);
-        eprintln!("Maven downloads {coordinates}, {mb} MB");
+        say(&format!("Maven downloads {coordinates}, {mb} MB"));
         watch(&mut maven, &dir, *mb).with_context(|| {
             format!(
                 "Maven could not download the artifact {coordinates} from the repositories that it is configured for"
@@ -135,7 +135,7 @@ const REPORT: Duration = Duration::from_secs(5);
 
 /// Runs Maven and prints how much of the artifact has arrived in `dir`.
 fn watch(maven: &mut Command, dir: &Path, mb: u32) -> anyhow::Result<()> {
-    let mut child = maven.spawn().context("mvn could not be started")?;
+    let mut child = aside(maven).spawn().context("mvn could not be started")?;
     let mut reported = Instant::now();
     loop {
         if let Some(status) = child.try_wait()? {
@@ -144,7 +144,8 @@ fn watch(maven: &mut Command, dir: &Path, mb: u32) -> anyhow::Result<()> {
         sleep(Duration::from_millis(100));
         if reported.elapsed() >= REPORT {
             reported = Instant::now();
-            eprintln!("  about {} of {mb} MB", (size_of(&dir.join("repository")) / 1_000_000).min(u64::from(mb)));
+            let there = (size_of(&dir.join("repository")) / 1_000_000).min(u64::from(mb));
+            say(&format!("  about {there} of {mb} MB"));
         }
     }
 }
@@ -192,6 +193,17 @@ mod tests {
     use std::io::Write;
 
     use super::*;
+    use crate::run::tests::printed_by;
+
+    /// What Maven printed stood before the document on standard output.
+    #[test]
+    fn what_maven_prints_is_no_result() {
+        let test = "release::maven::tests::what_maven_prints_is_no_result";
+        let printed = printed_by(test, "downloaded", |command| watch(command, Path::new("."), 1).unwrap());
+        let Some([out, err]) = printed else { return };
+        assert!(!out.contains("downloaded"), "{out}");
+        assert!(err.lines().any(|line| line == "downloaded"), "{err}");
+    }
 
     #[test]
     fn a_file_and_a_folder_are_extracted() {
