@@ -173,11 +173,14 @@ struct Stalls {
 impl Stalls {
     /// `None` if the side reports no second.
     fn of(turns: &[Turn]) -> Option<Stalls> {
-        let seconds: Vec<f64> = turns.iter().flat_map(|turn| turn.series(Meter::Commits)).collect();
-        let slowest = seconds.iter().copied().reduce(f64::min)?;
-        let without = seconds.iter().filter(|&&tps| tps <= 0.0).count();
+        let each = turns.iter().flat_map(|turn| &turn.each);
+        let each = each.filter_map(|second| Some((second.values[Meter::Commits as usize]?, second.whole())));
+        let each: Vec<(f64, usize)> = each.collect();
+        let slowest = each.iter().map(|(tps, _)| *tps).reduce(f64::min)?;
+        let seconds = each.iter().map(|(_, whole)| whole).sum();
+        let without = each.iter().filter(|(tps, _)| *tps <= 0.0).map(|(_, whole)| whole).sum();
         let longest_ms = turns.iter().filter_map(longest_select).fold(0.0, f64::max);
-        Some(Stalls { seconds: seconds.len(), without, slowest, longest_ms })
+        Some(Stalls { seconds, without, slowest, longest_ms })
     }
 }
 
@@ -263,6 +266,15 @@ mod tests {
         let stalls = Stalls::of(&[turn(&[100.0, 0.0, 0.0]), turn(&[50.0, 1.0])]).unwrap();
         assert_eq!((stalls.seconds, stalls.without, stalls.slowest), (5, 2, 0.0));
         assert_eq!(Stalls::of(&[turn(&[])]), None, "a side that reports nothing stood still for unknown seconds");
+    }
+
+    /// As where the machine gave the thread that looks no core: it counted as one second.
+    #[test]
+    fn a_long_look_without_a_transaction_is_as_many_seconds() {
+        let mut turn = turn(&[100.0, 0.0, 90.0]);
+        turn.each.iter_mut().zip([1.0, 2.9, 2.1]).for_each(|(second, length)| second.length = length);
+        let stalls = Stalls::of(&[turn]).unwrap();
+        assert_eq!((stalls.seconds, stalls.without), (5, 2));
     }
 
     /// It *held* that no second passes without a transaction while the log is full, of a log that

@@ -293,7 +293,7 @@ const AGE: Bar = Bar::AtMost(0.66);
 /// sessions waited.
 fn p99_of(second: &Second) -> Option<f64> {
     let [tps, p99_ms] = [Meter::Commits, Meter::P99].map(|meter| second.values[meter as usize]);
-    if tps.is_some_and(|tps| tps > 0.0) { p99_ms } else { Some(1000.0) }
+    if tps.is_some_and(|tps| tps > 0.0) { p99_ms } else { Some(1000.0 * second.length) }
 }
 
 /// So many findings are told of.
@@ -542,12 +542,12 @@ mod tests {
     #[test]
     fn a_second_without_a_transaction_is_a_long_one() {
         let of = |tps, p99_ms| {
-            let mut second = Second::default();
+            let mut second = Second { length: 2.0, ..Second::default() };
             (second.values[Meter::Commits as usize], second.values[Meter::P99 as usize]) = (Some(tps), p99_ms);
             p99_of(&second)
         };
         assert_eq!(of(100.0, Some(0.5)), Some(0.5));
-        assert_eq!(of(0.0, None), Some(1000.0));
+        assert_eq!(of(0.0, None), Some(2000.0));
         assert_eq!(of(1.0, None), None, "a session that was about to record its time");
     }
 

@@ -195,8 +195,8 @@ impl Load {
         result
     }
 
-    /// Runs all sessions for `duration`. Calls `each` about once a second with what was done since
-    /// the last call. The processor time is that of this process.
+    /// Runs all sessions for `duration`. Calls `each` about once a second, and after a delay later,
+    /// with what was done since the last call. The processor time is that of this process.
     pub fn run(&mut self, duration: Duration, each: &mut dyn FnMut(&Turn) -> Result<()>) -> Result<Turn> {
         // All have to be there.
         self.set_running(false);
@@ -220,14 +220,20 @@ impl Load {
         let look = || (Instant::now(), cpu::process(), self.done());
         let (begin, cpu, before) = look();
         let (mut last, mut used, mut counted) = (begin, cpu, before);
-        let mut next = begin;
+        let sleep_until = |at: Instant| std::thread::sleep(at.saturating_duration_since(Instant::now()));
+        let (end, mut next) = (begin + duration, begin);
         while !self.has_ended() {
             next += Duration::from_secs(1);
-            let end = begin + duration;
+            sleep_until(next.min(end));
+            let mut seen = look();
             // A rest of less than half a second is part of the second before.
-            let until = if end < next + Duration::from_millis(500) { end } else { next };
-            std::thread::sleep(until.saturating_duration_since(Instant::now()));
-            let (now, cpu_now, transactions) = look();
+            if seen.0 < end && end < seen.0 + Duration::from_millis(500) {
+                sleep_until(end);
+                seen = look();
+            }
+            let (now, cpu_now, transactions) = seen;
+            // After a delay the seconds are no shorter.
+            next = next.max(now);
             let mut latencies = Latencies::new(self.classes.len());
             // The latencies of a session that was preempted while it recorded are taken the next
             // time. With many sessions a wait for it would last a whole round of the scheduler.
@@ -238,7 +244,7 @@ impl Load {
             let done = (transactions - counted) as f64;
             each(&Turn { seconds, transactions: done, latencies, ..Turn::default() })?;
             (last, used, counted) = (now, cpu_now, transactions);
-            if until == end {
+            if now >= end {
                 break;
             }
         }
@@ -304,6 +310,30 @@ mod tests {
             std::thread::yield_now();
         }
         load.end().unwrap();
+    }
+
+    /// A long second was followed by some of no length, which counted as seconds without a
+    /// transaction.
+    #[test]
+    fn no_second_is_short_after_a_delay() {
+        let delayed = |delay, duration| {
+            let mut seconds = Vec::new();
+            let turn = load(&[u64::MAX]).run(Duration::from_millis(duration), &mut |second| {
+                if seconds.is_empty() {
+                    std::thread::sleep(Duration::from_millis(delay));
+                }
+                seconds.push(second.seconds);
+                Ok(())
+            });
+            assert!(seconds.iter().all(|length| *length > 0.4), "{seconds:?}");
+            assert!((seconds.iter().sum::<f64>() - turn.unwrap().seconds).abs() < 1e-6, "{seconds:?}");
+        };
+        std::thread::scope(|scope| {
+            // The next second would be over, and the rest would be short.
+            for (delay, duration) in [(2_200, 3_800), (2_500, 3_600)] {
+                scope.spawn(move || delayed(delay, duration));
+            }
+        });
     }
 
     #[test]

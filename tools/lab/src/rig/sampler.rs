@@ -107,7 +107,12 @@ impl Sampler {
         let did = self.db.metrics_snapshot().delta(&before);
         let waited = |class: &WaitClass| (class.name(), did.wait(*class).total.as_secs_f64() * 1e6);
         let waits_us = WaitClass::ALL.iter().map(waited).collect();
-        Ok(Turn { values: meters::over(each.iter().map(|second| &second.values)), waits_us, each, ..turn })
+        Ok(Turn {
+            values: meters::over(each.iter().map(|second| (&second.values, second.length))),
+            waits_us,
+            each,
+            ..turn
+        })
     }
 
     /// The second that ends now, `t` seconds after the turn began.
@@ -117,7 +122,7 @@ impl Sampler {
         let did = now.delta(&self.last);
         self.last = now;
         let values = self.values(second, &did, &cache);
-        Second { t, values, own: self.own(classes, second, &did, (&cache, &tables), &values) }
+        Second { t, length: second.seconds, values, own: self.own(classes, second, &did, (&cache, &tables), &values) }
     }
 
     fn values(&mut self, second: &Turn, did: &Snapshot, cache: &CacheStats) -> Values {

@@ -96,7 +96,7 @@ impl Embedded {
         let transactions = turn.transactions * slower;
         let mut values = Values::default();
         values[Meter::Commits as usize] = Some(transactions / turn.seconds);
-        let each = vec![Second { t: turn.seconds, values, ..Second::default() }];
+        let each = vec![Second { t: turn.seconds, length: turn.seconds, values, ..Second::default() }];
         Ok(Turn { transactions, values, latencies, each, ..turn })
     }
 

@@ -175,12 +175,14 @@ pub fn in_words(values: &Values) -> String {
     shown.into_iter().filter_map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// The values of seconds of equal length as one: the means of the rates, and the last gauges.
-pub fn over<'v>(seconds: impl Iterator<Item = &'v Values> + Clone) -> Values {
-    let mut values = seconds.clone().last().copied().unwrap_or_default();
+/// The values of seconds, each with its length, as one: the means of the rates over the time, and
+/// the last gauges.
+pub fn over<'v>(seconds: impl Iterator<Item = (&'v Values, f64)> + Clone) -> Values {
+    let mut values = seconds.clone().last().map(|(values, _)| *values).unwrap_or_default();
     for n in (0..METERS).filter(|&n| DIALS[n].grows) {
-        let rates: Vec<f64> = seconds.clone().filter_map(|v| v[n]).collect();
-        values[n] = (!rates.is_empty()).then(|| rates.iter().sum::<f64>() / rates.len() as f64);
+        let known = seconds.clone().filter_map(|(values, length)| Some((values[n]?, length)));
+        let (counted, time) = known.fold((0.0, 0.0), |(sum, time), (rate, s)| (sum + rate * s, time + s));
+        values[n] = (time > 0.0).then(|| counted / time);
     }
     values
 }
@@ -199,8 +201,8 @@ mod tests {
         assert_eq!(values[Meter::Commits as usize], Some(100.0));
         assert_eq!(values[Meter::History as usize], Some(9.0));
         assert_eq!(values[Meter::Reads as usize], None, "nothing to compare with");
-        let both = over([from, to].iter());
-        assert_eq!((both[Meter::Commits as usize], both[Meter::History as usize]), (Some(200.0), Some(9.0)));
+        let both = over([(&from, 1.0), (&to, 3.0)].into_iter());
+        assert_eq!((both[Meter::Commits as usize], both[Meter::History as usize]), (Some(250.0), Some(9.0)));
     }
 
     #[test]

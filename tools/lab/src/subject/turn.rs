@@ -86,10 +86,19 @@ pub struct Second {
     /// The end of the second, in seconds since the turn began; in a series, in seconds of this
     /// subject's turns.
     pub t: f64,
+    /// How long it was, in seconds: longer if the thread that looks once a second was late.
+    pub length: f64,
     /// Rates and gauges.
     pub values: Values,
     /// Further figures, for charts of this subject alone.
     pub own: Vec<Own>,
+}
+
+impl Second {
+    /// The whole seconds that it stands for.
+    pub fn whole(&self) -> usize {
+        self.length.max(1.0) as usize
+    }
 }
 
 /// A figure of a second that only some subjects report.

@@ -282,7 +282,8 @@ impl Subject for Side<'_> {
             client.check()?;
             if seconds > 0.5 {
                 let values = meters::between(&last, &now, seconds);
-                let second = Second { t: began.elapsed().as_secs_f64(), values, ..Second::default() };
+                let t = began.elapsed().as_secs_f64();
+                let second = Second { t, length: seconds, values, ..Second::default() };
                 progress.show(&format!("{}, {phase}: {}", self.name(), meters::in_words(&second.values)));
                 each.push(second);
             }
