@@ -1,9 +1,10 @@
 //! The experiments on other servers as they were released: downloaded, started, and removed at the
 //! end.
 //!
-//! The servers of the published experiments run with their own defaults. Those of today get what
-//! makes them comparable: files past the system's cache, no binary log, no warm-up, and the share
-//! of a small pool that InnoDB keeps free. The report lists every option.
+//! The servers of the published experiments run with their own defaults, but for the size of the
+//! pool and the room for many sessions. Those of today get what makes them comparable, too: files
+//! past the system's cache, no binary log, no warm-up, and the share of a small pool that InnoDB
+//! keeps free. The report lists every option.
 
 use anyhow::Result;
 use holdfast_server::{Cache, Release};
