@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-pub use holdfast_server::server::processor_time;
+pub use holdfast_server::process::processor_time;
 use serde_json::Value;
 
 /// The server counts as idle once it took at most this share of a moment.

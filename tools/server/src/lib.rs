@@ -27,6 +27,7 @@ mod compile;
 mod headers;
 mod hold;
 pub mod port;
+pub mod process;
 pub mod release;
 pub mod run;
 mod sanitizers;

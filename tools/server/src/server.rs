@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::cache::Cache;
 use crate::hold::hold;
 use crate::port::{address, is_in_use};
+use crate::process::{end_of, ended_within, runs};
 use crate::run::{aside, behind, bound_to_us, say};
 use crate::{apt, sanitizers};
 
@@ -33,6 +34,8 @@ pub struct Server<'c> {
     engine: Option<(PathBuf, PathBuf)>,
     /// True if the server is killed when the thread that started it ends.
     bound_to_us: bool,
+    /// The process of such a server, once it has answered, until it is known how it has ended.
+    child: Arc<Mutex<Option<Child>>>,
     /// The program that starts the server, with its arguments. The server's command is appended.
     starter: Vec<OsString>,
     /// The fault that its engine shows.
@@ -42,7 +45,15 @@ pub struct Server<'c> {
 impl<'c> Server<'c> {
     /// The server whose files are in the folder `name` of the cache.
     pub fn new(cache: &'c Cache, name: &str) -> Server<'c> {
-        Server { cache, dir: cache.path(name), engine: None, bound_to_us: false, starter: Vec::new(), planted: None }
+        Server {
+            cache,
+            dir: cache.path(name),
+            engine: None,
+            bound_to_us: false,
+            child: Arc::default(),
+            starter: Vec::new(),
+            planted: None,
+        }
     }
 
     /// Returns the server with the engine of the folder `plugins`, loaded by the file
@@ -139,7 +150,11 @@ impl<'c> Server<'c> {
         command.process_group(0);
         let program = command.get_program().to_owned();
         let mut child = command.spawn().with_context(|| format!("{} could not be started", program.display()))?;
-        self.wait_for_answer(&mut child, PATIENCE)
+        self.wait_for_answer(&mut child, PATIENCE)?;
+        if self.bound_to_us {
+            *self.child() = Some(child);
+        }
+        Ok(())
     }
 
     /// Waits until the server answers that `child` is. One that ends with this process is killed if
@@ -168,19 +183,35 @@ impl<'c> Server<'c> {
         if self.bound_to_us { hold(&self.dir) } else { Ok(()) }
     }
 
+    fn child(&self) -> MutexGuard<'_, Option<Child>> {
+        self.child.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Stops the server, if it runs, and waits for its end.
     ///
     /// # Errors
-    /// If it does not answer, or does not end; if it is that of another process.
+    /// The errors of [`Server::shut_down`].
     pub fn down(&self) -> anyhow::Result<()> {
+        if !self.shut_down()? {
+            say("the server is not running");
+        }
+        Ok(())
+    }
+
+    /// Stops the server and waits for its end. False if it does not run.
+    ///
+    /// # Errors
+    /// If it does not answer, or does not end; if it is that of another process. For a server that
+    /// ends with this process, if it ended otherwise than by a shutdown without an error.
+    pub fn shut_down(&self) -> anyhow::Result<bool> {
         self.hold()?;
         let pid = self.process().unwrap_or_default();
         if !self.answers() {
             if !pid.is_empty() {
                 bail!("the server (process {pid}) runs, but does not answer:\n{}", self.log_tail());
             }
-            say("the server is not running");
-            return Ok(());
+            self.ended_well()?;
+            return Ok(false);
         }
         let mut command = self.cache.program("usr/bin/mariadb-admin");
         command.arg("--no-defaults").arg(self.socket()).args(["-uroot", "shutdown"]);
@@ -194,7 +225,19 @@ impl<'c> Server<'c> {
             }
             sleep(Duration::from_millis(100));
         }
-        Ok(())
+        self.ended_well()?;
+        Ok(true)
+    }
+
+    /// Waits for the end of a server that ends with this process, and fails if it was killed or
+    /// ended with an error. What started the server ends as it does, a moment later.
+    fn ended_well(&self) -> anyhow::Result<()> {
+        let mut slot = self.child();
+        let Some(child) = slot.as_mut() else { return Ok(()) };
+        let status = ended_within(child, PATIENCE)?;
+        let status = status.with_context(|| format!("the server does not end:\n{}", self.log_tail()))?;
+        *slot = None;
+        if status.success() { Ok(()) } else { bail!("the server ended ({status}):\n{}", self.log_tail()) }
     }
 
     /// Kills the server, as a crash does, and waits until the process is gone.
@@ -210,6 +253,8 @@ impl<'c> Server<'c> {
         while runs(&pid) && begun.elapsed() < PATIENCE {
             sleep(Duration::from_millis(10));
         }
+        // How it ended is known.
+        *self.child() = None;
         Ok(())
     }
 
@@ -467,63 +512,12 @@ pub(crate) fn copy_folder(from: &Path, to: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the system says of a process behind its name: its state first.
-fn stat_of(pid: &str) -> Option<String> {
-    let stat = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).ok()?;
-    // The name stands in parentheses.
-    stat.rsplit_once(')').map(|(_, rest)| rest.trim_start().to_owned())
-}
-
-/// What a process has used of the processors so far.
-///
-/// # Errors
-/// If there is no such process.
-pub fn processor_time(pid: u32) -> anyhow::Result<Duration> {
-    let stat = stat_of(&pid.to_string()).context("the server is gone")?;
-    let mut ticks = stat.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
-    let mut next = || ticks.next().flatten().context("/proc/PID/stat has no times");
-    // A tick is a hundredth of a second, on every Linux that Debian has.
-    Ok(Duration::from_millis(10 * (next()? + next()?)))
-}
-
-/// True if a process with this id exists and has not ended.
-fn runs(pid: &str) -> bool {
-    stat_of(pid).is_some_and(|stat| !has_ended(&stat))
-}
-
-/// True if a process has ended that has not been waited for. Its first thread is a zombie already
-/// while others still end, and until they have it has its files, and their locks.
-fn has_ended(stat: &str) -> bool {
-    let threads = stat.split_whitespace().nth(17);
-    stat.starts_with('Z') && threads.is_none_or(|threads| threads.parse::<u32>().is_ok_and(|threads| threads <= 1))
-}
-
-/// How the process has ended, which is known of one that this process has started and not waited
-/// for.
-fn end_of(pid: &str) -> String {
-    let Some(stat) = stat_of(pid) else { return format!("process {pid} is gone") };
-    if !stat.starts_with('Z') {
-        return format!("process {pid} runs");
-    }
-    // As wait(2) gives it.
-    let status: i32 = stat.split_whitespace().last().and_then(|field| field.parse().ok()).unwrap_or(0);
-    format!("process {pid} has ended: {}", ExitStatus::from_raw(status))
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 
     use super::*;
     use crate::port::free_port;
-
-    #[test]
-    fn a_process_has_ended_when_its_last_thread_has() {
-        let stat = |state: char, threads: u32| format!("{state} 1 7 7 0 -1 4 0 0 0 0 0 0 0 0 20 0 {threads} 0 99");
-        assert!(has_ended(&stat('Z', 1)));
-        assert!(!has_ended(&stat('Z', 9)), "others have its files");
-        assert!(!has_ended(&stat('S', 1)));
-    }
 
     #[test]
     fn a_port_that_another_program_has_is_not_taken() {
@@ -558,20 +552,45 @@ mod tests {
         assert!(!runs(&child.id().to_string()));
     }
 
-    #[test]
-    fn it_is_known_how_a_process_has_ended_that_was_not_waited_for() {
-        for (script, end) in [("kill -SEGV $$", "signal: 11"), ("exit 3", "exit status: 3")] {
-            let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
-            let pid = child.id().to_string();
-            while runs(&pid) {
-                sleep(Duration::from_millis(1));
-            }
-            let said = end_of(&pid);
-            assert!(said.contains(&format!("process {pid} has ended")) && said.contains(end), "{said}");
+    /// Shuts a server down, with the folder `dir`, whose process runs `script`. The clients'
+    /// program runs `shutdown` for that; without it there is none, and the process has ended.
+    fn shut_down(dir: &Path, script: &str, shutdown: Option<&str>) -> anyhow::Result<bool> {
+        let cache = Cache::at(dir);
+        let server = Server::new(&cache, "server").bound_to_us();
+        fs::create_dir_all(&server.dir).unwrap();
+        fs::write(server.log(), "the last line of its log\n").unwrap();
+        let mut child = Command::new("sh").args(["-c", script]).current_dir(dir).spawn().unwrap();
+        if let Some(shutdown) = shutdown {
+            let program = cache.root("usr/bin/mariadb-admin");
+            fs::create_dir_all(program.parent().unwrap()).unwrap();
+            let (dir, pid) = (dir.display(), child.id());
+            let text =
+                format!("#!/bin/sh\nfor what; do :; done\ncd {dir}; pid={pid}; [ $what = ping ] || {shutdown}\n");
+            // A file that this process has open for writing cannot be executed.
+            let write = "echo \"$1\" > \"$0\" && chmod +x \"$0\"";
+            let written = Command::new("sh").args(["-c", write]).arg(program).arg(text).status().unwrap();
+            assert!(written.success());
+        } else {
             child.wait().unwrap();
-            assert_eq!(end_of(&pid), format!("process {pid} is gone"));
         }
-        let us = std::process::id().to_string();
-        assert_eq!(end_of(&us), format!("process {us} runs"));
+        *server.child() = Some(child);
+        server.shut_down()
+    }
+
+    /// It was taken for one that was shut down, and what it had left was measured.
+    #[test]
+    fn a_server_that_crashed_was_not_shut_down() {
+        let top = std::env::temp_dir().join(format!("holdfast-crashed-{}", std::process::id()));
+        let dir = |name: &str| top.join(name);
+        assert!(!shut_down(&dir("ended"), "exit 0", None).unwrap(), "it does not run");
+        assert!(shut_down(&dir("runs"), "until [ -e stop ]; do sleep 0.01; done", Some("touch stop")).unwrap());
+        for crashed in [
+            shut_down(&dir("crashed"), "kill -KILL $$", None),
+            shut_down(&dir("crashes"), "exec sleep 1000", Some("kill -KILL $pid")),
+        ] {
+            let error = crashed.unwrap_err().to_string();
+            assert!(error.contains("signal: 9") && error.contains("the last line of its log"), "{error}");
+        }
+        fs::remove_dir_all(top).unwrap();
     }
 }

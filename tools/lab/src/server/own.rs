@@ -2,7 +2,7 @@
 //! one as it was released. It listens on its socket only, and its process inherits the cores of the
 //! thread that starts it.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use holdfast_server::server::SOCKET_ONLY;
 use holdfast_server::{Cache, Release, ReleasedServer, Server, apt};
 
@@ -107,13 +107,21 @@ impl<'c> OwnServer<'c> {
         }
     }
 
-    /// Shuts it down, if it runs.
+    /// Shuts it down, if it was started. One that has ended meanwhile is an error.
     pub fn shut_down(&mut self) -> Result<()> {
-        match &mut self.kind {
-            _ if !std::mem::take(&mut self.runs) => Ok(()),
-            Kind::Private(server) => server.down(),
-            Kind::Released(_, server) => server.shut_down(),
+        if !self.runs {
+            return Ok(());
         }
+        let done = match &mut self.kind {
+            Kind::Private(server) => server.shut_down().and_then(|ran| {
+                ensure!(ran, "the server does not run any more:\n{}", server.log_tail());
+                Ok(())
+            }),
+            Kind::Released(_, server) => server.shut_down(),
+        };
+        // One that may still run is killed before its data is removed.
+        self.runs = done.is_err();
+        done
     }
 
     /// Kills it, if it runs.
@@ -167,5 +175,22 @@ impl Drop for OwnServer<'_> {
         if self.is_temporary {
             let _ = self.remove();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It was taken for one that was shut down, and the experiment went on with what it had left.
+    #[test]
+    fn a_server_that_has_ended_cannot_be_shut_down() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::at(dir.path());
+        let mut server = OwnServer::private(&cache, "server");
+        server.shut_down().unwrap();
+        server.runs = true;
+        let error = server.shut_down().unwrap_err().to_string();
+        assert!(error.starts_with("the server does not run any more"), "{error}");
     }
 }

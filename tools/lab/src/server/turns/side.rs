@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use holdfast_server::Cache;
-use holdfast_server::server::processor_time;
+use holdfast_server::process::processor_time;
 use holdfast_workload::rng::Rng;
 use mysql::Conn;
 use mysql::prelude::Queryable;
