@@ -126,10 +126,12 @@ impl<'c> OwnServer<'c> {
 
     /// Kills it, if it runs.
     pub fn kill(&mut self) {
+        let runs = std::mem::take(&mut self.runs);
         match &mut self.kind {
-            _ if !std::mem::take(&mut self.runs) => {}
             // A process that has ended needs no signal.
-            Kind::Private(server) => drop(server.kill()),
+            Kind::Private(server) if runs => drop(server.kill()),
+            Kind::Private(_) => {}
+            // It knows itself whether it runs.
             Kind::Released(_, server) => server.kill(),
         }
     }

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::{Origin, Release};
 use crate::cache::Cache;
 use crate::hold::hold;
+use crate::process::ended_within;
 use crate::run::{bound_to_us, check};
 use crate::server::copy_folder;
 
@@ -152,7 +153,7 @@ impl ReleasedServer {
     pub fn restart(&mut self, options: &[String]) -> anyhow::Result<()> {
         hold(&self.run)?;
         self.shut_down()?;
-        self.launch(options)
+        self.launch(options, PATIENCE)
     }
 
     /// Shuts the server down, if it runs.
@@ -167,16 +168,9 @@ impl ReleasedServer {
         let name = self.release.name();
         let Some(child) = &mut self.child else { return Ok(()) };
         let told = kill_process(Pid::from_child(child), Signal::TERM).is_ok();
-        let begun = Instant::now();
-        let status = loop {
-            if let Some(status) = child.try_wait()? {
-                break status;
-            }
-            if begun.elapsed() > limit {
-                self.kill();
-                bail!("{name} did not shut down in {} s and was killed:\n{}", limit.as_secs(), log_in(&self.run));
-            }
-            sleep(Duration::from_millis(20));
+        let Some(status) = ended_within(child, limit)? else {
+            self.kill();
+            bail!("{name} did not shut down in {} s and was killed:\n{}", limit.as_secs(), log_in(&self.run));
         };
         self.child = None;
         if !told || !status.success() {
@@ -193,8 +187,9 @@ impl ReleasedServer {
         }
     }
 
-    /// Starts the server on its present data.
-    fn launch(&mut self, options: &[String]) -> anyhow::Result<()> {
+    /// Starts the server on its present data. One that does not answer in time is killed: its data
+    /// may be removed, or it may be started again.
+    fn launch(&mut self, options: &[String], patience: Duration) -> anyhow::Result<()> {
         let name = self.release.name();
         let log = fs::File::create(self.run.join(ERROR_LOG))?;
         let folder = self.release.folder(&self.cache);
@@ -208,7 +203,8 @@ impl ReleasedServer {
             if let Some(status) = child.try_wait()? {
                 bail!("{name} ended ({status}):\n{}", log_in(&self.run));
             }
-            if started.elapsed() > PATIENCE {
+            if started.elapsed() > patience {
+                self.kill();
                 bail!("{name} does not answer:\n{}", log_in(&self.run));
             }
             sleep(Duration::from_millis(100));
@@ -264,5 +260,25 @@ mod tests {
         assert_eq!(server.pid(), None);
         server.shut_down().unwrap();
         fs::remove_dir_all(&server.run).unwrap();
+    }
+
+    /// It went on with its data, which was removed under it.
+    #[test]
+    fn a_server_that_does_not_answer_in_time_is_killed() {
+        let dir = std::env::temp_dir().join(format!("holdfast-silent-{}", std::process::id()));
+        let cache = Cache::at(&dir);
+        let release = Release::Mysql80;
+        let mut server = release.server(&cache, "run");
+        fs::create_dir_all(&server.run).unwrap();
+        let folder = release.folder(&cache);
+        let program = PathBuf::from(release.program(&folder, release.daemon()).get_program());
+        fs::create_dir_all(program.parent().unwrap()).unwrap();
+        // A file that this process has open for writing cannot be executed.
+        let write = "printf '#!/bin/sh\nexec sleep 1000\\n' > \"$0\" && chmod +x \"$0\"";
+        assert!(Command::new("sh").args(["-c", write]).arg(program).status().unwrap().success());
+        let error = server.launch(&[], Duration::ZERO).unwrap_err().to_string();
+        assert!(error.starts_with("MySQL 8.0.33 does not answer"), "{error}");
+        assert_eq!(server.pid(), None);
+        fs::remove_dir_all(dir).unwrap();
     }
 }
