@@ -17,6 +17,7 @@ use holdfast_workload::sysbench::{self, Client, Mix};
 use holdfast_workload::{Scan, TableNo};
 
 use crate::bench::{Counters, Loaded};
+use crate::clock::PausableClock;
 use crate::experiments::sideload::HOT;
 use crate::pin::{Cores, Role};
 use crate::rig::load::{Load, Post, Work, nanos};
@@ -177,7 +178,8 @@ impl Loaded for Workers {
     }
 }
 
-/// The longest sleep between two checks of the gate.
+/// The longest sleep between two checks of the gate: while one thread sleeps, the others wait for
+/// it at their gates, and the clock runs.
 const NAP: Duration = Duration::from_millis(2);
 
 /// A session of the OLTP load.
@@ -221,6 +223,18 @@ const DUMP_STRIDE: u64 = 256;
 /// How far the dump may catch up after a delay.
 const DUMP_BURST: Duration = Duration::from_millis(5);
 
+/// Waits for `at`, and at the gate. False if the thread has to end.
+fn wait_until(at: Duration, clock: &PausableClock, post: &Post) -> bool {
+    while post.pass() {
+        let now = clock.now();
+        if now >= at {
+            return true;
+        }
+        clock.sleep((at - now).min(NAP));
+    }
+    false
+}
+
 /// The thread of the dump, which counts its rows.
 struct Dump {
     target: Arc<Embedded>,
@@ -247,13 +261,9 @@ impl Work for Dump {
                 post.done(written.rows - counted);
                 counted = written.rows;
                 if let Some(pause) = pause {
-                    let now = clock.now();
-                    next = (next + pause).max(now.saturating_sub(DUMP_BURST));
-                    if next > now {
-                        clock.sleep(next - now);
-                    }
+                    next = (next + pause).max(clock.now().saturating_sub(DUMP_BURST));
                 }
-                goes_on = post.pass();
+                goes_on = wait_until(next, clock, post);
                 goes_on
             });
             let written = written.map_err(|f| anyhow!("dump: {f}"))?;
@@ -261,5 +271,40 @@ impl Work for Dump {
             self.dumps.fetch_add(u64::from(goes_on), Ordering::Relaxed);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::sideload::BIG;
+    use crate::progress::Progress;
+    use crate::rig::site::DiskKind;
+    use crate::target::{Content, EmbeddedSite, Hint, Policy, TableSpec, TargetSpec};
+
+    /// The clock ran, and OLTP stood still, until the dump had slept for the rest of its pause.
+    #[test]
+    fn a_dump_that_waits_for_its_client_does_not_hold_up_a_pause() {
+        const PAUSE_SECONDS: f64 = 20.0;
+        let table = |name, rows| TableSpec { name, seed: 1, content: Content::Sbtest(rows) };
+        let tables = [table(HOT, 10), table(BIG, 4 * DUMP_STRIDE as u32)];
+        let (cores, pool_bytes) = (Cores::new(false), 16 << 20);
+        let mut progress = Progress::hidden();
+        let site = EmbeddedSite::load(&DiskKind::Memory, &tables, 1, pool_bytes, cores.clone(), &mut progress).unwrap();
+        let spec = TargetSpec { policy: Policy::Holdfast { hint: Hint::Declared }, pool_bytes, copy: 0 };
+        let (distribution, rate) = (Kind::Uniform, DUMP_STRIDE as f64 / PAUSE_SECONDS);
+        let oltp = OltpLoad { mix: Mix::READ_ONLY, rows: 10, distribution, sessions: 1, rate: None, seed: 1 };
+        let (table, name) = (TableNo(1), BIG.to_owned());
+        let dump = DumpLoad { table, name, scan: Scan::Declared, rows_per_second: Some(rate) };
+        let mut workers = Workers::new(site.open_engine(&spec).unwrap(), cores, (oltp, dump));
+        workers.set_running(true);
+        workers.start_dump().unwrap();
+        while workers.dump.done() == 0 {
+            std::thread::yield_now();
+        }
+        let from = workers.now();
+        workers.set_running(false);
+        assert!(workers.now() - from < PAUSE_SECONDS / 2.0);
+        workers.stop_dump().unwrap();
     }
 }
