@@ -13,6 +13,7 @@
 //! that the figure has not changed. So is a claim that one of the two has not, as where an
 //! experiment was not run to its end. What machine and settings differ in is said first.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -100,9 +101,14 @@ fn differences<'d>(before: &'d Value, now: &'d Document) -> impl Iterator<Item =
     let of_machine = of_machine
         .filter(move |key| before["machine"][key] != machine[key])
         .map(|key| format!("`{key}` of the machine"));
-    let settings = now.as_object().cloned().unwrap_or_default().into_iter();
-    let settings = settings.filter(|(key, value)| before["settings"][key.as_str()] != *value);
-    of_machine.chain(settings.map(|(key, _)| format!("setting `{key}`")))
+    let then = &before["settings"];
+    let keys: BTreeSet<String> = match [then, &now].map(Value::as_object) {
+        [Some(then), Some(now)] if !now.is_empty() => then.keys().chain(now.keys()).cloned().collect(),
+        // An experiment that was not run has no settings.
+        _ => BTreeSet::new(),
+    };
+    let settings = keys.into_iter().filter(move |key| then[key] != now[key]);
+    of_machine.chain(settings.map(|key| format!("setting `{key}`")))
 }
 
 /// What a reader gets of `what`. serde_json reads some numbers as a neighbour of what was written.
@@ -225,6 +231,7 @@ mod tests {
         let mut before = serde_json::to_value(document(0.98, 5.0)).unwrap();
         before["machine"]["cores"] = json!(1000);
         before["settings"]["rows"] = json!(7);
+        before["settings"]["sessions"] = json!(8);
         before["verdicts"].as_array_mut().unwrap().pop();
         let changed = Baseline::of("then.json".into(), json!([before])).unwrap().changes(&[document(0.98, 5.0)]);
         assert_eq!(
@@ -232,6 +239,7 @@ mod tests {
             [
                 "sideload: `cores` of the machine differs from then",
                 "sideload: setting `rows` differs from then",
+                "sideload: setting `sessions` differs from then",
                 "sideload: reads of the hot table: not claimed then",
             ]
         );
