@@ -1,7 +1,7 @@
 //! Tables and sentences as plain text, for a terminal of 100 columns.
 
 /// Columns of the terminal.
-const WIDTH: usize = 100;
+pub const WIDTH: usize = 100;
 /// What stands between two columns of a table.
 const GAP: &str = "  ";
 
