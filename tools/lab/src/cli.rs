@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -84,10 +85,7 @@ pub fn run(args: &LabArgs) -> Result<Answer> {
     if report.is_some() && common.report.is_none() {
         std::fs::create_dir_all(DIRECTORY).with_context(|| format!("create the directory {DIRECTORY}"))?;
     }
-    let is_one_file = report.is_some() && common.json == report;
-    ensure!(!is_one_file, "--json and --report are one file: the report would replace the document");
-    let json = common.json.iter().filter(|path| path.as_os_str() != "-");
-    json.chain(&report).try_for_each(|path| try_to_write(path))?;
+    try_to_write(common.json.as_deref(), report.as_deref())?;
     let mut progress = Progress::new();
     for left in data_in(&common.dir) {
         let what = "data of a run that was interrupted or failed: remove it if no lab runs there";
@@ -124,20 +122,50 @@ fn worst(documents: &[Document]) -> Option<Answer> {
     documents.iter().filter(|document| !document.verdicts.is_empty()).map(Document::answer).max()
 }
 
-/// Fails if the file cannot be written. An experiment may take hours before it is.
-fn try_to_write(path: &Path) -> Result<()> {
-    let is_new = match path.metadata() {
-        // What is no file, such as a pipe, is opened once.
-        Ok(found) if !found.is_file() && !found.is_dir() => return Ok(()),
-        // A link that leads nowhere stays, and the file is where it leads.
-        found => found.is_err() && path.symlink_metadata().is_err(),
-    };
-    let written = std::fs::File::options().append(true).create(true).open(path);
-    written.with_context(|| format!("write {}", path.display()))?;
-    if is_new {
-        std::fs::remove_file(path).with_context(|| format!("remove {}", path.display()))?;
+/// Fails if document or report cannot be written, or both are one file. An experiment may take
+/// hours before they are.
+fn try_to_write(json: Option<&Path>, report: Option<&Path>) -> Result<()> {
+    let json = json.filter(|path| path.as_os_str() != "-");
+    let same_path = json.is_some() && json == report;
+    let mut tried = Vec::new();
+    for path in json.into_iter().chain(report) {
+        tried.extend(Tried::of(path)?);
     }
+    let same_file = matches!(&tried[..], [json, report] if json.id == report.id);
+    ensure!(!same_path && !same_file, "--json and --report are one file: the report would replace the document");
     Ok(())
+}
+
+/// A file that can be written.
+struct Tried<'p> {
+    path: &'p Path,
+    /// The numbers of its device and its inode.
+    id: [u64; 2],
+    /// True if it was made to be tried; it is removed then. Until both are tried they are there, so
+    /// that the second does not get the number of the first.
+    is_new: bool,
+}
+
+impl Tried<'_> {
+    /// `None` for what is no file, such as a pipe: it is opened once.
+    fn of(path: &Path) -> Result<Option<Tried<'_>>> {
+        let is_new = match path.metadata() {
+            Ok(found) if !found.is_file() && !found.is_dir() => return Ok(None),
+            // A link that leads nowhere stays, and the file is where it leads.
+            found => found.is_err() && path.symlink_metadata().is_err(),
+        };
+        let opened = std::fs::File::options().append(true).create(true).open(path);
+        let found = opened.and_then(|file| file.metadata()).with_context(|| format!("write {}", path.display()))?;
+        Ok(Some(Tried { path, id: [found.dev(), found.ino()], is_new }))
+    }
+}
+
+impl Drop for Tried<'_> {
+    fn drop(&mut self) {
+        if self.is_new {
+            let _ = std::fs::remove_file(self.path);
+        }
+    }
 }
 
 /// Runs one experiment, and judges its claims.
@@ -409,6 +437,29 @@ mod tests {
         let error = output(&done, &CommonArgs::from_arg_matches(&matches).unwrap()).unwrap_err();
         assert!(format!("{error:#}").contains("x.json"), "{error:#}");
         assert!(Path::new(&paths[1]).is_file());
+    }
+
+    /// `--json x --report ./x` lost the document behind the report, after hours.
+    #[test]
+    fn document_and_report_are_two_files_whatever_their_paths_are() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        let tried = |json: &Path, report: &Path| try_to_write(Some(json), Some(report));
+        let refused = |json: &Path, report: &Path| {
+            let error = tried(json, report).unwrap_err().to_string();
+            assert!(error.starts_with("--json and --report are one file"), "{error}");
+        };
+        refused(&path("x"), &path("x"));
+        let around = Path::new("..").join(dir.path().file_name().unwrap()).join("x");
+        refused(&path("x"), &dir.path().join(around));
+        tried(&path("x"), &path("y")).unwrap();
+        tried(Path::new("-"), &path("x")).unwrap();
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0, "what was made to be tried is removed");
+        std::fs::write(path("x"), "").unwrap();
+        std::os::unix::fs::symlink("x", path("link")).unwrap();
+        refused(&path("link"), &path("x"));
+        assert!(path("x").is_file());
+        assert!(tried(&path("gone/x"), &path("y")).is_err());
     }
 
     #[test]
