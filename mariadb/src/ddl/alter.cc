@@ -152,7 +152,8 @@ bool can_have(const TABLE *table, const TABLE *altered, uint i, uint source)
 }
 
 /* True if rows that stay as they are can be those of the altered table. */
-bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_info *info, const Row_layout &layout)
+bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_info *info,
+                        const std::vector<const Row_layout *> &layouts)
 {
   const TABLE_SHARE *from= table->s, *to= altered->s;
   if (info->error_if_not_empty || from->long_unique_table || to->long_unique_table || from->versioned || to->versioned ||
@@ -166,7 +167,9 @@ bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_
     if (!can_have(table, altered, i, sources[i]))
       return false;
   }
-  return layout.can_become(Row_layout(altered), sources) && try_defaults(altered, sources);
+  const Row_layout becomes(altered);
+  const auto can_become= [&](const Row_layout *layout) { return layout->can_become(becomes, sources); };
+  return std::all_of(layouts.begin(), layouts.end(), can_become) && try_defaults(altered, sources);
 }
 
 /* True if the indexes of the statement can come and go by themselves. */
@@ -283,6 +286,10 @@ bool ha_holdfast::can_convert_nocopy(const Field &field, const Column_definition
 enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
   alter_table_operations all= info->handler_flags;
+  // Of the answers of partitions the server takes the one that comes first in its list: not that of
+  // one that refuses. So the first partition answers for all.
+  if (parts().front() != this)
+    return HA_ALTER_INPLACE_NO_LOCK;
   if (makes_anew(info))
   {
     if (can_make_anew(info))
@@ -323,7 +330,10 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
   }
   if (drops_reference(name, info->alter_info, references_in(info->alter_info, altered, name)))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  if (all & CHANGED_COLUMNS && !can_change_columns(table, altered, info, share->layout))
+  std::vector<const Row_layout *> layouts;
+  for (const ha_holdfast *part : parts())
+    layouts.push_back(&part->share->layout);
+  if (all & CHANGED_COLUMNS && !can_change_columns(table, altered, info, layouts))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!(all & CHANGED_INDEXES))
     return HA_ALTER_INPLACE_INSTANT;
@@ -429,6 +439,9 @@ bool ha_holdfast::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info
     Row_layout layout(altered);
     ctx->history= share->layout.history_for(layout, sources);
     layout.add_defaults(altered, sources, altered->record[0], &ctx->history);
+    // A row could not tell which of so many layouts it has.
+    if (ctx->history.is_too_long())
+      return alter_failed(HA_ERR_UNSUPPORTED);
   }
   // What a prepared transaction has changed might not be in the new indexes.
   hf_code code= check_unprepared(name);

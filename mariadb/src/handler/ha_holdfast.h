@@ -198,6 +198,7 @@ private:
   int take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info, holdfast::Definition *out,
                       holdfast::Reserved_names *names);
   bool can_set_auto_increment(ulonglong value) const;
+  std::vector<const ha_holdfast *> parts() const;
   int set_auto_increment(ulonglong value);
   int number_behind_all(ulonglong *out);
   bool can_make_anew(const Alter_inplace_info *info) const;

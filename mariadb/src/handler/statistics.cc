@@ -84,15 +84,24 @@ void ha_holdfast::show_large_values()
   stats.mean_rec_length= stats.records ? (ulong) (stats.data_file_length / stats.records) : 0;
 }
 
+/* The handlers of all partitions of the table, or this one. */
+std::vector<const ha_holdfast *> ha_holdfast::parts() const
+{
+  if (!table->part_info || table->file->ht != partition_hton)
+    return {this};
+  std::vector<const ha_holdfast *> all;
+  for (handler **part= static_cast<ha_partition *>(table->file)->get_child_handlers(); part && *part; part++)
+    all.push_back(static_cast<ha_holdfast *>(*part));
+  return all.empty() ? std::vector<const ha_holdfast *>{this} : all;
+}
+
 /* True if the table's rows per value are those of this handler: a partitioned table has those of
    its largest partition, and all partitions write to the same place. */
 bool ha_holdfast::speaks_for_table() const
 {
-  if (!table->part_info || table->file->ht != partition_hton)
-    return true;
-  for (handler **part= static_cast<ha_partition *>(table->file)->get_child_handlers(); part && *part; part++)
+  for (const ha_holdfast *part : parts())
   {
-    if ((*part)->stats.records > stats.records)
+    if (part->stats.records > stats.records)
       return false;
   }
   return true;

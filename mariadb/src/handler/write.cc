@@ -13,6 +13,8 @@
 #include "plugin/errors.h"
 #include "ha_holdfast.h"
 
+#include <algorithm>
+
 using namespace holdfast;
 
 /* The new row's key is the next hidden row id. */
@@ -477,16 +479,19 @@ int ha_holdfast::number_behind_all(ulonglong *out)
 }
 
 /* True if AUTO_INCREMENT = n needs no copy: a number that is not lower is taken as it is, a lower
-   one is compared with the largest that an index has. */
+   one is compared with the largest that an index has. Of several partitions that would be several
+   indexes. */
 bool ha_holdfast::can_set_auto_increment(ulonglong value) const
 {
-  uint64_t next= 0;
   // Without such a column there is nothing to set.
   if (!table->found_next_number_field)
     return true;
-  return name.find("#P#") == std::string::npos &&
-    (!table->s->next_number_keypart ||
-     (hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next) == HF_OK && value >= next));
+  const std::vector<const ha_holdfast *> all= parts();
+  const auto is_lower= [&](const ha_holdfast *part) {
+    uint64_t next= 0;
+    return hf_mark_get(part->share->table(), HF_MARK_AUTO_INCREMENT, &next) != HF_OK || value < next;
+  };
+  return (all.size() == 1 && !table->s->next_number_keypart) || std::none_of(all.begin(), all.end(), is_lower);
 }
 
 /* The number that the next row gets: `value`, or the one behind the largest that there is. No
