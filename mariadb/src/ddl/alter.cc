@@ -152,14 +152,12 @@ bool can_have(const TABLE *table, const TABLE *altered, uint i, uint source)
 }
 
 /* True if rows that stay as they are can be those of the altered table. */
-bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_info *info,
-                        const std::vector<const Row_layout *> &layouts)
+bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_info *info, const Sources &sources)
 {
   const TABLE_SHARE *from= table->s, *to= altered->s;
   if (info->error_if_not_empty || from->long_unique_table || to->long_unique_table || from->versioned || to->versioned ||
       from->period.name || to->period.name || info->index_add_count || !has_same_row_keys(table, altered, info))
     return false;
-  Sources sources= sources_of(info);
   if (sources.size() != to->fields)
     return false;
   for (uint i= 0; i < to->fields; i++)
@@ -167,9 +165,7 @@ bool can_change_columns(const TABLE *table, TABLE *altered, const Alter_inplace_
     if (!can_have(table, altered, i, sources[i]))
       return false;
   }
-  const Row_layout becomes(altered);
-  const auto can_become= [&](const Row_layout *layout) { return layout->can_become(becomes, sources); };
-  return std::all_of(layouts.begin(), layouts.end(), can_become) && try_defaults(altered, sources);
+  return try_defaults(altered, sources);
 }
 
 /* True if the indexes of the statement can come and go by themselves. */
@@ -288,7 +284,7 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
   alter_table_operations all= info->handler_flags;
   // Of the answers of partitions the server takes the one that comes first in its list: not that of
   // one that refuses. So the first partition answers for all.
-  if (parts().front() != this)
+  if (parts() && *parts() != this)
     return HA_ALTER_INPLACE_NO_LOCK;
   if (makes_anew(info))
   {
@@ -330,11 +326,14 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
   }
   if (drops_reference(name, info->alter_info, references_in(info->alter_info, altered, name)))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  std::vector<const Row_layout *> layouts;
-  for (const ha_holdfast *part : parts())
-    layouts.push_back(&part->share->layout);
-  if (all & CHANGED_COLUMNS && !can_change_columns(table, altered, info, layouts))
-    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  if (all & CHANGED_COLUMNS)
+  {
+    const Sources sources= sources_of(info);
+    const Row_layout becomes(altered);
+    const auto can_become= [&](ha_holdfast &part) { return part.share->layout.can_become(becomes, sources); };
+    if (!can_change_columns(table, altered, info, sources) || !all_parts(can_become))
+      return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
   if (!(all & CHANGED_INDEXES))
     return HA_ALTER_INPLACE_INSTANT;
   // Entries of new indexes are made from records of the table as it is.
@@ -349,14 +348,6 @@ enum_alter_inplace_result ha_holdfast::check_if_supported_inplace_alter(TABLE *a
   // Why it is not made at once, if that is asked for.
   info->unsupported_reason= info->index_add_count ? "ADD INDEX" : "DROP INDEX";
   return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
-}
-
-bool ha_holdfast::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
-{
-  // AUTO_INCREMENT has to be compared with the values that there are.
-  bool is_same= table_changes == IS_EQUAL_YES && !(info->used_fields & HA_CREATE_USED_AUTO) &&
-    !info->data_file_name && !info->index_file_name;
-  return is_same ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
 }
 
 /* Says why an ALTER in place ends. */
@@ -569,7 +560,7 @@ bool ha_holdfast::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info 
   hf_code code= HF_OK;
   // First, because what the catalog changes has to be opened again. Every number that this sets is
   // right, also if the rest fails.
-  if (sets_auto_increment(info) && table->found_next_number_field && alter_failed(set_auto_increment(info->create_info->auto_increment_value)))
+  if (sets_auto_increment(info) && alter_failed(set_auto_increment(info->create_info->auto_increment_value)))
     return true;
   if (makes_anew(info))
     code= replace_tables(tables, altered);

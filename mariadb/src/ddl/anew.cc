@@ -22,7 +22,7 @@ static const alter_table_operations SAME_TABLE= ALTER_RECREATE_TABLE | ALTER_CHA
 /* True if a table that is made anew stays what it is beside its options and its next number. The
    history of a table with system versioning is carried over like other rows. The server writes the
    file of a sequence otherwise. */
-bool ha_holdfast::can_make_anew(const Alter_inplace_info *info) const
+bool ha_holdfast::can_make_anew(const Alter_inplace_info *info)
 {
   static const uint SAME_OPTIONS= HA_CREATE_USED_ENGINE | HA_CREATE_USED_COMMENT | HA_CREATE_USED_AUTO | OPTIONS_NOT_STORED;
   const HA_CREATE_INFO *options= info->create_info;

@@ -541,3 +541,26 @@ int check_version(handlerton *, const char *path, const LEX_CUSTRING *version, u
 }
 
 } // namespace holdfast
+
+/* True if the statement moves rows between the table and a partition of another one whose rows have
+   another key: without a primary key that is the first unique one, which need not be the first of
+   both. */
+static bool moves_rows_to_other_key(THD *thd, const TABLE *table)
+{
+  static const ulong MOVES= ALTER_PARTITION_EXCHANGE | ALTER_PARTITION_CONVERT_IN;
+  const TABLE_LIST *first= thd->lex->query_tables;
+  if (!(thd->lex->alter_info.partition_flags & MOVES) || !first || !first->table)
+    return false;
+  const uint key= table->s->primary_key, other= first->table->s->primary_key;
+  if (key == MAX_KEY || other == MAX_KEY)
+    return key != other;
+  return my_strcasecmp(system_charset_info, table->key_info[key].name.str, first->table->key_info[other].name.str) != 0;
+}
+
+bool ha_holdfast::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
+{
+  // AUTO_INCREMENT has to be compared with the values that there are.
+  bool is_same= table_changes == IS_EQUAL_YES && !(info->used_fields & HA_CREATE_USED_AUTO) &&
+    !info->data_file_name && !info->index_file_name && !moves_rows_to_other_key(ha_thd(), table);
+  return is_same ? COMPATIBLE_DATA_YES : COMPATIBLE_DATA_NO;
+}

@@ -197,11 +197,13 @@ private:
   int take_row_id();
   int take_references(const std::string &table, const TABLE *form, const HA_CREATE_INFO *info, holdfast::Definition *out,
                       holdfast::Reserved_names *names);
-  bool can_set_auto_increment(ulonglong value) const;
-  std::vector<const ha_holdfast *> parts() const;
+  bool can_set_auto_increment(ulonglong value);
+  handler **parts();
+  bool all_parts(const std::function<bool(ha_holdfast &)> &holds);
   int set_auto_increment(ulonglong value);
+  int set_own_auto_increment(ulonglong value);
   int number_behind_all(ulonglong *out);
-  bool can_make_anew(const Alter_inplace_info *info) const;
+  bool can_make_anew(const Alter_inplace_info *info);
   bool alter_failed(int error);
   bool prepare_references(TABLE *altered, const Alter_inplace_info *info, holdfast::Altered *ctx);
   hf_code add_entries(const holdfast::Altered *ctx);
@@ -261,7 +263,7 @@ private:
                    holdfast::Bytes *to) const;
   void show_sizes(const holdfast::Statistics &counted, uint64_t rows);
   void show_large_values();
-  bool speaks_for_table() const;
+  bool speaks_for_table();
   void set_rec_per_key(const holdfast::Statistics &counted);
   template <class Each> int each_entry(uint index, Each each);
   int each_row(const std::function<int(bool)> &each);

@@ -84,27 +84,32 @@ void ha_holdfast::show_large_values()
   stats.mean_rec_length= stats.records ? (ulong) (stats.data_file_length / stats.records) : 0;
 }
 
-/* The handlers of all partitions of the table, or this one. */
-std::vector<const ha_holdfast *> ha_holdfast::parts() const
+/* The handlers of the table's partitions, and a null behind the last; null without partitions. */
+handler **ha_holdfast::parts()
 {
-  if (!table->part_info || table->file->ht != partition_hton)
-    return {this};
-  std::vector<const ha_holdfast *> all;
-  for (handler **part= static_cast<ha_partition *>(table->file)->get_child_handlers(); part && *part; part++)
-    all.push_back(static_cast<ha_holdfast *>(*part));
-  return all.empty() ? std::vector<const ha_holdfast *>{this} : all;
+  const bool has_parts= table->part_info && table->file->ht == partition_hton;
+  return has_parts ? static_cast<ha_partition *>(table->file)->get_child_handlers() : nullptr;
+}
+
+/* True if something holds for all partitions, or for a table without them. */
+bool ha_holdfast::all_parts(const std::function<bool(ha_holdfast &)> &holds)
+{
+  handler **part= parts();
+  if (!part)
+    return holds(*this);
+  for (; *part; part++)
+  {
+    if (!holds(static_cast<ha_holdfast &>(**part)))
+      return false;
+  }
+  return true;
 }
 
 /* True if the table's rows per value are those of this handler: a partitioned table has those of
    its largest partition, and all partitions write to the same place. */
-bool ha_holdfast::speaks_for_table() const
+bool ha_holdfast::speaks_for_table()
 {
-  for (const ha_holdfast *part : parts())
-  {
-    if (part->stats.records > stats.records)
-      return false;
-  }
-  return true;
+  return all_parts([&](ha_holdfast &part) { return part.stats.records <= stats.records; });
 }
 
 /* Rows per value of the first parts of each key. All parts of the primary key that the server puts

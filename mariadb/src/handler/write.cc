@@ -13,8 +13,6 @@
 #include "plugin/errors.h"
 #include "ha_holdfast.h"
 
-#include <algorithm>
-
 using namespace holdfast;
 
 /* The new row's key is the next hidden row id. */
@@ -481,22 +479,29 @@ int ha_holdfast::number_behind_all(ulonglong *out)
 /* True if AUTO_INCREMENT = n needs no copy: a number that is not lower is taken as it is, a lower
    one is compared with the largest that an index has. Of several partitions that would be several
    indexes. */
-bool ha_holdfast::can_set_auto_increment(ulonglong value) const
+bool ha_holdfast::can_set_auto_increment(ulonglong value)
 {
   // Without such a column there is nothing to set.
   if (!table->found_next_number_field)
     return true;
-  const std::vector<const ha_holdfast *> all= parts();
-  const auto is_lower= [&](const ha_holdfast *part) {
+  const auto is_not_lower= [&](ha_holdfast &part) {
     uint64_t next= 0;
-    return hf_mark_get(part->share->table(), HF_MARK_AUTO_INCREMENT, &next) != HF_OK || value < next;
+    return hf_mark_get(part.share->table(), HF_MARK_AUTO_INCREMENT, &next) == HF_OK && value >= next;
   };
-  return (all.size() == 1 && !table->s->next_number_keypart) || std::none_of(all.begin(), all.end(), is_lower);
+  return (!parts() && !table->s->next_number_keypart) || all_parts(is_not_lower);
 }
 
-/* The number that the next row gets: `value`, or the one behind the largest that there is. No
-   other session uses the table. */
+/* The number that the next row gets: `value`, or the one behind the largest that there is. Each
+   partition keeps it, since others may go. No other session uses the table. */
 int ha_holdfast::set_auto_increment(ulonglong value)
+{
+  int error= 0;
+  if (table->found_next_number_field)
+    all_parts([&](ha_holdfast &part) { return !(error= part.set_own_auto_increment(value)); });
+  return error;
+}
+
+int ha_holdfast::set_own_auto_increment(ulonglong value)
 {
   uint64_t next= 0;
   if (int error= fail(hf_mark_get(share->table(), HF_MARK_AUTO_INCREMENT, &next)))
