@@ -1,5 +1,5 @@
 //! The smoke test: scripts run on this engine and on InnoDB, on the same server, and their results
-//! compared.
+//! compared. Two servers share the scripts.
 //!
 //! The client reads a `.sql` script, the server's own `mariadb-test` a `.test` script, which can
 //! have several connections. A script names its engine `$ENGINE`. Lines that begin with `-- only`
@@ -10,8 +10,10 @@
 
 use std::fs;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::{Mutex, PoisonError};
+use std::thread::ScopedJoinHandle;
 
 use anyhow::{Context, bail, ensure};
 
@@ -20,50 +22,87 @@ use holdfast_server::Server;
 use holdfast_server::run::root;
 use holdfast_server::server::SOCKET_ONLY;
 
-/// Runs the scripts; stops the server again.
+/// Servers that run scripts at the same time. A script waits as long as it works.
+const LANES: usize = 2;
+
+/// Runs the scripts whose names contain one of `only`, or all, each on one of the servers; stops
+/// the servers again.
+///
+/// # Errors
+/// If a result is not what is expected, or a server does not start or stop.
 pub fn run(cache: &Cache, only: &[String], record: bool) -> anyhow::Result<()> {
-    let server = Server::new(cache, "smoke").bound_to_us();
-    let options =
-        ["--query-cache-type=1", "--query-cache-size=1M", "--log-bin", "--binlog-format=MIXED", "--server-id=1"];
-    server.up(SOCKET_ONLY, true, &options.map(String::from))?;
-    let result = scripts(&server, only, record);
-    match &result {
-        Ok(()) => server.down()?,
-        Err(_) => println!("log of the server:\n{}", server.log_tail()),
+    let scripts = scripts(only)?;
+    let (count, lanes) = (scripts.len(), LANES.min(scripts.len()));
+    let left = &Mutex::new(scripts.into_iter());
+    let ended = std::thread::scope(|scope| {
+        let begin = |folder| scope.spawn(move || lane(cache, folder, left, record));
+        let lanes: Vec<_> = ["smoke", "smoke-2"].into_iter().take(lanes).map(begin).collect();
+        let end = |lane: ScopedJoinHandle<'_, _>| lane.join().unwrap_or_else(|_| bail!("a lane of scripts panicked"));
+        lanes.into_iter().map(end).collect::<Vec<anyhow::Result<Vec<String>>>>()
+    });
+    let mut failed = ended.into_iter().collect::<anyhow::Result<Vec<_>>>()?.concat();
+    failed.sort();
+    if !failed.is_empty() {
+        bail!("{} of {count} scripts differ from what is expected: {}", failed.len(), failed.join(", "));
     }
-    result
+    println!("{count} scripts give the same results on Holdfast as on InnoDB, or what is expected");
+    Ok(())
 }
 
-fn scripts(server: &Server<'_>, only: &[String], record: bool) -> anyhow::Result<()> {
+/// The scripts, in the order of their names.
+fn scripts(only: &[String]) -> anyhow::Result<Vec<PathBuf>> {
     let mut scripts: Vec<_> =
         fs::read_dir(root().join("mariadb/tests"))?.map(|e| e.map(|e| e.path())).collect::<Result<Vec<_>, _>>()?;
     scripts.retain(|p| p.extension().is_some_and(|e| e == "sql" || e == "test"));
     scripts.retain(|p| only.is_empty() || only.iter().any(|o| p.to_string_lossy().contains(o.as_str())));
     scripts.sort();
     ensure!(!scripts.is_empty(), "no script of mariadb/tests has a name with {}", only.join(" or "));
+    Ok(scripts)
+}
+
+/// Runs what is left of the scripts on a server of its own, whose data is in `folder`. Returns the
+/// names of those whose results differ.
+fn lane(
+    cache: &Cache,
+    folder: &str,
+    left: &Mutex<impl Iterator<Item = PathBuf>>,
+    record: bool,
+) -> anyhow::Result<Vec<String>> {
+    let server = Server::new(cache, folder).bound_to_us();
+    let options =
+        ["--query-cache-type=1", "--query-cache-size=1M", "--log-bin", "--binlog-format=MIXED", "--server-id=1"];
+    server.up(SOCKET_ONLY, true, &options.map(String::from))?;
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     let mut failed = Vec::new();
-    for script in &scripts {
-        let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let ours = run_script(server, script, "HOLDFAST")?;
-        let expected = script.with_extension("result");
-        if record && expected.exists() {
-            fs::write(&expected, &ours)?;
+    let mut run_all = || -> anyhow::Result<()> {
+        while let Some(script) = next() {
+            failed.extend(run_and_compare(&server, &script, record)?);
         }
-        let theirs =
-            if expected.exists() { fs::read_to_string(&expected)? } else { run_script(server, script, "InnoDB")? };
-        match difference(&ours, &theirs) {
-            None => println!("ok      {name} ({} lines)", ours.lines().count()),
-            Some(difference) => {
-                println!("FAILED  {name}\n{difference}");
-                failed.push(name);
-            }
-        }
+        Ok(())
+    };
+    let result = run_all();
+    match &result {
+        Ok(()) if failed.is_empty() => server.down()?,
+        _ => println!("log of the server:\n{}", server.log_tail()),
     }
-    if !failed.is_empty() {
-        bail!("{} of {} scripts differ from what is expected: {}", failed.len(), scripts.len(), failed.join(", "));
+    result.map(|()| failed)
+}
+
+/// Runs a script on both engines. Returns its name if the results differ.
+fn run_and_compare(server: &Server<'_>, script: &Path, record: bool) -> anyhow::Result<Option<String>> {
+    let name = script.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let ours = run_script(server, script, "HOLDFAST")?;
+    let expected = script.with_extension("result");
+    if record && expected.exists() {
+        fs::write(&expected, &ours)?;
     }
-    println!("{} scripts give the same results on Holdfast as on InnoDB, or what is expected", scripts.len());
-    Ok(())
+    let theirs = if expected.exists() { fs::read_to_string(&expected)? } else { run_script(server, script, "InnoDB")? };
+    let difference = difference(&ours, &theirs);
+    match &difference {
+        None => println!("ok      {name} ({} lines)", ours.lines().count()),
+        Some(difference) => println!("FAILED  {name}\n{difference}"),
+    }
+    Ok(difference.map(|_| name))
 }
 
 /// What the client prints for a script, errors included, in a fresh schema.
