@@ -29,7 +29,7 @@ impl Loads {
         Loads(AtomicBool::new(false))
     }
 
-    /// The atomic is going to be loaded.
+    /// Tells loom that the caller is about to load the atomic.
     #[track_caller]
     pub fn note(&self) {
         if !is_short() {

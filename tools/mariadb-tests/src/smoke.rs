@@ -22,8 +22,8 @@ use holdfast_server::Server;
 use holdfast_server::run::root;
 use holdfast_server::server::SOCKET_ONLY;
 
-/// Servers that run scripts at the same time. A script waits as long as it works.
-const LANES: usize = 2;
+/// The folders of the servers that run scripts at the same time. Half of a script is waiting.
+const LANES: [&str; 2] = ["smoke", "smoke-2"];
 
 /// Runs the scripts whose names contain one of `only`, or all, each on one of the servers; stops
 /// the servers again.
@@ -32,11 +32,11 @@ const LANES: usize = 2;
 /// If a result is not what is expected, or a server does not start or stop.
 pub fn run(cache: &Cache, only: &[String], record: bool) -> anyhow::Result<()> {
     let scripts = scripts(only)?;
-    let (count, lanes) = (scripts.len(), LANES.min(scripts.len()));
+    let count = scripts.len();
     let left = &Mutex::new(scripts.into_iter());
     let ended = std::thread::scope(|scope| {
         let begin = |folder| scope.spawn(move || lane(cache, folder, left, record));
-        let lanes: Vec<_> = ["smoke", "smoke-2"].into_iter().take(lanes).map(begin).collect();
+        let lanes: Vec<_> = LANES.into_iter().take(count).map(begin).collect();
         let end = |lane: ScopedJoinHandle<'_, _>| lane.join().unwrap_or_else(|_| bail!("a lane of scripts panicked"));
         lanes.into_iter().map(end).collect::<Vec<anyhow::Result<Vec<String>>>>()
     });

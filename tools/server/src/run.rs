@@ -98,6 +98,14 @@ pub(crate) mod tests {
     /// Names the command that a test passes to what it tests, in a process of its own.
     const SCRIPT: &str = "HOLDFAST_TEST_SCRIPT";
 
+    /// Writes a script that can be executed. A file that this process has open for writing cannot
+    /// be, so another one writes it.
+    pub(crate) fn write_program(program: &Path, text: &str) {
+        std::fs::create_dir_all(program.parent().unwrap()).unwrap();
+        let write = "printf '%s\\n' \"$1\" > \"$0\" && chmod +x \"$0\"";
+        assert!(Command::new("sh").args(["-c", write]).arg(program).arg(text).status().unwrap().success());
+    }
+
     /// What this program prints on standard output and standard error if it runs `test` alone,
     /// which passes a command that prints `word` to `tested`. `None` in that process.
     pub(crate) fn printed_by(test: &str, word: &str, tested: impl FnOnce(&mut Command)) -> Option<[String; 2]> {

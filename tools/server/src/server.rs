@@ -518,6 +518,7 @@ mod tests {
 
     use super::*;
     use crate::port::free_port;
+    use crate::run::tests::write_program;
 
     #[test]
     fn a_port_that_another_program_has_is_not_taken() {
@@ -562,14 +563,9 @@ mod tests {
         let mut child = Command::new("sh").args(["-c", script]).current_dir(dir).spawn().unwrap();
         if let Some(shutdown) = shutdown {
             let program = cache.root("usr/bin/mariadb-admin");
-            fs::create_dir_all(program.parent().unwrap()).unwrap();
             let (dir, pid) = (dir.display(), child.id());
-            let text =
-                format!("#!/bin/sh\nfor what; do :; done\ncd {dir}; pid={pid}; [ $what = ping ] || {shutdown}\n");
-            // A file that this process has open for writing cannot be executed.
-            let write = "echo \"$1\" > \"$0\" && chmod +x \"$0\"";
-            let written = Command::new("sh").args(["-c", write]).arg(program).arg(text).status().unwrap();
-            assert!(written.success());
+            let text = format!("#!/bin/sh\nfor what; do :; done\ncd {dir}; pid={pid}; [ $what = ping ] || {shutdown}");
+            write_program(&program, &text);
         } else {
             child.wait().unwrap();
         }

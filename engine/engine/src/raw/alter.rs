@@ -241,6 +241,7 @@ mod tests {
 
     use super::*;
     use crate::raw::{Lifetime, RawOptions};
+    use crate::schema::handle::TableHandle;
     use crate::{Database, Isolation, VerifyOptions};
 
     #[test]
@@ -291,18 +292,24 @@ mod tests {
         assert!(has(0) && !has(2_999) && has(3_000));
     }
 
-    /// The roots that were made before the disk was full stayed, and the catalog kept their
-    /// numbers, until the next open; so every attempt took more of the table's last pages.
-    #[test]
-    fn a_change_whose_indexes_a_full_disk_does_not_let_begin_leaves_no_trace() {
+    /// A database with a table `t` for whose file the disk has no more room.
+    fn whose_file_does_not_grow() -> (RawDatabase, Arc<TableHandle>) {
         let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
         let builder = Database::builder().page_size(4096).disk(Arc::new(disk.clone()));
         let db = RawDatabase::new(builder.create("test").unwrap());
         db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
-        let instance = db.instance();
-        let table = Arc::clone(instance.schema().get("t").unwrap());
+        let table = Arc::clone(db.instance().schema().get("t").unwrap());
         let file = table.store.space().unwrap().space().file().name().to_string();
         disk.schedule(Fault::nth(FaultOp::SetLen, 1).kind(FaultKind::Enospc).on(file).sticky());
+        (db, table)
+    }
+
+    /// The roots that were made before the disk was full stayed, and the catalog kept their
+    /// numbers, until the next open; so every attempt took more of the table's last pages.
+    #[test]
+    fn a_change_whose_indexes_a_full_disk_does_not_let_begin_leaves_no_trace() {
+        let (db, table) = whose_file_does_not_grow();
+        let instance = db.instance();
         let names: Vec<String> = (0..64).map(|no| format!("k{no}")).collect();
         let add: Vec<(&str, bool)> = names.iter().map(|name| (name.as_str(), false)).collect();
         let free = || {
@@ -325,13 +332,7 @@ mod tests {
     /// freed.
     #[test]
     fn an_index_that_a_full_disk_does_not_let_end_takes_no_pages() {
-        let disk = FaultDisk::new(Arc::new(MemoryDisk::new()));
-        let builder = Database::builder().page_size(4096).disk(Arc::new(disk.clone()));
-        let db = RawDatabase::new(builder.create("test").unwrap());
-        db.create_table("t", &[], b"", Lifetime::Lasting).unwrap();
-        let table = Arc::clone(db.instance().schema().get("t").unwrap());
-        let file = table.store.space().unwrap().space().file().name().to_string();
-        disk.schedule(Fault::nth(FaultOp::SetLen, 1).kind(FaultKind::Enospc).on(file).sticky());
+        let (db, _) = whose_file_does_not_grow();
         let fill = |entries: u32| {
             let mut alter = db.begin_alter("t", &[("k", false)], false, Duration::ZERO).unwrap();
             for n in 0..entries {

@@ -21,16 +21,8 @@ fn cut_meanwhile() -> Arc<Bed> {
     let disk = HookedDisk::default();
     let bed = Bed::create(Arc::new(disk.clone()), Setup::default()).unwrap();
     let acc = bed.access();
-    let mut pages = vec![PageNo(0)];
-    while pages.len() <= PAGES {
-        let near = pages[pages.len() - 1];
-        let ticket = bed.store.reserve(1_024, SpaceClass::User).unwrap();
-        let _frames = bed.space.reserve_alloc(near, 0, &acc).unwrap();
-        let mut mtr = bed.store.begin(ticket, &acc);
-        pages.extend(bed.space.alloc_pages(&mut mtr, near, 32).unwrap());
-        mtr.commit().unwrap();
-    }
-    bed.space.free_pages(&pages[1..], SpaceClass::User, &acc).unwrap();
+    let pages = bed.alloc_many(PAGES);
+    bed.space.free_pages(&pages, SpaceClass::User, &acc).unwrap();
     drop(acc);
     let bed = Arc::new(bed.reopen());
     let once = Mutex::new(Some(Arc::clone(&bed)));

@@ -242,6 +242,7 @@ impl Drop for ReleasedServer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::tests::write_program;
 
     /// The lab waited for its end for good, and its progress stood still.
     #[test]
@@ -272,10 +273,7 @@ mod tests {
         fs::create_dir_all(&server.run).unwrap();
         let folder = release.folder(&cache);
         let program = PathBuf::from(release.program(&folder, release.daemon()).get_program());
-        fs::create_dir_all(program.parent().unwrap()).unwrap();
-        // A file that this process has open for writing cannot be executed.
-        let write = "printf '#!/bin/sh\nexec sleep 1000\\n' > \"$0\" && chmod +x \"$0\"";
-        assert!(Command::new("sh").args(["-c", write]).arg(program).status().unwrap().success());
+        write_program(&program, "#!/bin/sh\nexec sleep 1000");
         let error = server.launch(&[], Duration::ZERO).unwrap_err().to_string();
         assert!(error.starts_with("MySQL 8.0.33 does not answer"), "{error}");
         assert_eq!(server.pid(), None);

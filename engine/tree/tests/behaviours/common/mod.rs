@@ -10,7 +10,7 @@ use holdfast_io::{Disk, FileKind, MemoryDisk, OpenOptions};
 use holdfast_metrics::Metrics;
 use holdfast_pool::{Access, AccessKind, Pool, PoolConfig, restore_torn_pages};
 use holdfast_tree::{Action, Direction, PageFinding, PageSet, Redo, Severity, SpaceFile, Store, Tree};
-use holdfast_wal::{Wal, WalConfig};
+use holdfast_wal::{SpaceClass, Wal, WalConfig};
 
 pub const UUID: [u8; 16] = [7; 16];
 pub const SPACE: SpaceId = SpaceId(16);
@@ -113,6 +113,21 @@ impl Bed {
 
     pub fn access(&self) -> Access<'_> {
         self.store.pool().access(AccessKind::Point)
+    }
+
+    /// Allocates so many pages and few more, ascending.
+    pub fn alloc_many(&self, count: usize) -> Vec<PageNo> {
+        let acc = self.access();
+        let mut pages = Vec::new();
+        while pages.len() < count {
+            let near = pages.last().copied().unwrap_or(PageNo(0));
+            let ticket = self.store.reserve(1_024, SpaceClass::User).unwrap();
+            let _frames = self.space.reserve_alloc(near, 0, &acc).unwrap();
+            let mut mtr = self.store.begin(ticket, &acc);
+            pages.extend(self.space.alloc_pages(&mut mtr, near, 32).unwrap());
+            mtr.commit().unwrap();
+        }
+        pages
     }
 
     pub fn new_tree(&self) -> Tree {
